@@ -40,7 +40,7 @@ from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
 from slotproof.search import afresh, campaign, report
-from slotproof.search.campaign import Outcome
+from slotproof.search.campaign import Outcome, Progress
 from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
@@ -99,10 +99,11 @@ def run(
     opened_engine = wanted.open()
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
         plan = plan.of(under_test.capabilities)
-        outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
+        with progress_bar(not as_json) as tell:
+            outcome = _campaign(under_test, wanted, plan, jobs, folder, tell)
+            found, patches = _causes(outcome, wanted, plan, tell)
         summary = report.summary(outcome, plan, under_test.capabilities)
-        summary["driver"] = _sign(under_test, wanted, outcome.trace)
-        found, summary["patches"] = _causes(outcome, wanted, plan, not as_json)
+        summary |= {"driver": _sign(under_test, wanted, outcome.trace), "patches": patches}
     lines: Iterator[str | Painted]
     if everything:
         summary, lines = said(summary, found, folder)
@@ -116,27 +117,28 @@ def run(
 
 
 def _campaign(
-    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, bar: bool
+    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, tell: Progress
 ) -> Outcome:
     def keep(findings: list[Finding]) -> None:
         stop_log(engine)  # it ends with the counterexample: what shrinking tries is not in it
         folder.keep(findings)
 
-    with progress_bar(bar) as tell, workers_for(engine, spec, jobs) as workers:
+    with workers_for(engine, spec, jobs) as workers:
         outcome = campaign.run(engine, spec.text, plan, tell, keep, workers)
         outcome.findings = afresh.tried(spec, outcome.findings, tell)
         folder.keep(outcome.findings)
         return outcome
 
 
-def _causes(outcome: Outcome, spec: EngineSpec, plan: Plan, bar: bool) -> tuple[list[Cause], str]:
+def _causes(
+    outcome: Outcome, spec: EngineSpec, plan: Plan, tell: Progress
+) -> tuple[list[Cause], str]:
     """Try patches of known bugs on the findings; return the causes, and words on a lack of time."""
     if outcome.interrupted or outcome.unusable:
         return causes(outcome.findings), ""
-    with progress_bar(bar) as tell:
-        trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
-        found = causes(outcome.findings, trials.removed(outcome.findings), trials.words)
-        return found, trials.cut
+    trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
+    found = causes(outcome.findings, trials.removed(outcome.findings), trials.words)
+    return found, trials.cut
 
 
 def _few(

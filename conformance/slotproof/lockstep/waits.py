@@ -88,15 +88,14 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
         # Engines reserve differently: what a request may come to take counts where it could be had.
         wanted = most if least <= there < most <= there + held else least
         if there < wanted:
-            margins = " (margins included)" if wanted > least else ""
-            return _held(seen, name, wanted - there, sid, margins)
+            return _held(seen, name, wanted - there, sid, "up to " if wanted > least else "")
         spare[name] = there - most
     tightest = min(spare, key=lambda name: spare[name], default="full")
     return f"{tightest if rows['free'] else 'rows'}-reserve", CAUSES["reserve"]
 
 
 def _held(
-    seen: Observation, name: str, short: int, sid: str | None, margins: str = ""
+    seen: Observation, name: str, short: int, sid: str | None, at_most: str = ""
 ) -> tuple[str, str]:
     """The cause where so much is missing of a pool, or of the rows."""
     shares = _shares(seen, name, sid)
@@ -104,7 +103,7 @@ def _held(
     # Where it takes two holders, the idle sessions alone are not why it waits.
     most = max((each for each in _HOLDERS if each != "idle"), key=lambda each: shares[each])
     who = next(enough, most) if sum(shares.values()) >= short else "total"
-    lacks = f"{short} row" if name == "rows" else f"{short} tokens of pool {name}{margins}"
+    lacks = f"{short} row" if name == "rows" else f"{at_most}{short} tokens of pool {name}"
     words = f"it lacks {lacks}: {CAUSES[who].format(n=shares.get(who))}"
     return f"{name}-{who}", words
 

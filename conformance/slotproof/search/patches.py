@@ -23,11 +23,13 @@ from slotproof.lockstep.referee import OutOfTime, play
 from slotproof.search.findings import Finding, Mark, mark
 from slotproof.search.schedule import Clock
 from slotproof.support import interrupts
+from slotproof.traces.record import Row
 
 ALL = "all"
 """Every patch that fits the build."""
 AT_LEAST = 300.0
 """Seconds of the trials, if the search had less."""
+STALLS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
 Shows = Callable[[Collection[str], Sequence[Finding]], set[int]]
 """Which findings, by ``id``, come from these known bugs."""
 Tell = Callable[[int, int], None]
@@ -76,6 +78,10 @@ class Trials:
         self.offered = [each for each in fit if each not in self.spec.mends]
         self.total = len(findings) * (2 + len(self.offered).bit_length())
         stay = self._alone((), findings)
+        # A stall at the very limit of memory ends with any patch that frees a token.
+        longer = [(each, _longer(each)) for each in findings if each.mark.clause in STALLS]
+        still = self._alone((), [more for _, more in longer]) if longer else set()
+        stay |= {id(each) for each, more in longer if id(more) in still}
         left = [each for each in findings if id(each) not in stay]
         for shows in (partial(self._alone, same=True), self._alone, self._without):
             self._decoded([each for each in left if each.id not in result], shows, result)
@@ -142,3 +148,16 @@ class Trials:
 
     def _over(self) -> bool:
         return interrupts.arrived() or self.clock.over()
+
+
+def _longer(finding: Finding) -> Finding:
+    """Return a stall whose request may generate two pages more, and so lacks more memory."""
+    rid, trace = finding.trace.violations[0].rid, finding.trace
+
+    def more(row: Row) -> Row:
+        if row.command.get("rid") != rid or row.command["do"] != "submit":
+            return row
+        new = row.command["max_new"] + 2 * trace.config.page_size
+        return Row({**row.command, "max_new": new})
+
+    return replace(finding, trace=replace(trace, rows=[more(row) for row in trace.rows]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from slotproof.lockstep.explanations import Explanation
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import Trace, load_trace
-from slotproof.search import campaign
+from slotproof.search import campaign, patches
 from slotproof.search.baseline import Baseline, Group
 from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, Mark
@@ -191,6 +192,31 @@ def test_trials_end_without_harm(found: list[Finding]) -> None:
     assert broken.removed(found) == {} and broken.shown_by("a-count", found) == set()
     assert broken.cut.startswith("no engine before every finding")
     assert Trials(EngineSpec("reference"), None, lambda *_: None).words == {}
+
+
+def test_a_stall_at_the_limit_is_no_known_bug(
+    found: list[Finding], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any patch that frees a token ends it; where the request asks for more it is there again."""
+    (first, *_) = [each for each in found if COUNT in each.trace.spec]
+    rid = next(each["rid"] for each in first.trace.commands if each["do"] == "submit")
+    wait = Violation("INV-PROGRESS", "stalled", rid=rid)
+    mark = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
+    stall = replace(first, mark=mark, trace=replace(first.trace, violations=[wait]))
+    asked = [
+        {each["rid"]: each["max_new"] for each in one.trace.commands if each["do"] == "submit"}
+        for one in (stall, patches._longer(stall))
+    ]
+    assert asked[1] == asked[0] | {rid: asked[0][rid] + 2}
+
+    def alone(_: Trials, bugs: Any, findings: Any, **__: Any) -> set[int]:
+        """The patch removes it at the limit, and beyond that it does not."""
+        return {id(each) for each in findings if bugs or each.trace is not stall.trace}
+
+    monkeypatch.setattr(Trials, "_alone", alone)
+    assert trials(Patched("reference")).removed([stall]) == {}
+    monkeypatch.setattr(patches, "STALLS", ())
+    assert trials(Patched("reference")).removed([stall]) != {}
 
 
 def test_a_patch_that_removes_a_group_makes_its_findings_known(

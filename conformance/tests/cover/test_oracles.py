@@ -586,7 +586,7 @@ class TestProgress:
         made.snapshot["pools"]["full"].update(available=16, free=[12, 13, 14, 15])
         found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
         assert [each.pins for each in found] == [pins]
-        assert ("(margins included): " in found[0].detail) == bool(draft)
+        assert ("lacks up to " in found[0].detail) == bool(draft)
 
     @pytest.mark.parametrize("word", ["full-idle", "rows-idle", "full-waiting", "full-nobody"])
     @pytest.mark.parametrize("clause", ["stalled", "starved"])

@@ -9,11 +9,11 @@ from tests.heads import changed, is_never_called_the_release, release
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("build", ["vllm==0.33.0"])
+@pytest.mark.parametrize("build", ["0.33.0"])
 def test_a_head_is_never_called_the_release(
     build: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = "vllm/v1/core/sched/scheduler.py"
     kept = "request.num_computed_tokens = safe_frontier\n"  # one token less than the turn has
-    head = changed(release(build), tmp_path, file, kept, kept.replace("\n", " - 1\n"))
+    head = changed(release(f"vllm=={build}"), tmp_path, file, kept, kept.replace("\n", " - 1\n"))
     is_never_called_the_release(head, tmp_path, capsys, monkeypatch)
