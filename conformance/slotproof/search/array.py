@@ -29,7 +29,7 @@ WAYS = tuple(sorted(CHOSEN - {"overlap"}))
 FEATURES: dict[str, Levels] = {
     "page_size": (1, 4, 16),
     "pool": ("roomy", "context", "context - page", "context + page"),
-    "max_running": (2, 1, 3, 6),
+    "max_running": (4, 1, 2, 6),
     "spare_rows": (0, 2),
     "window": (0, 2, 6),
     "swa_pool": ("none", "window", "window + page", "roomy"),
@@ -58,7 +58,7 @@ def context_len(page_size: int, pool: str) -> int:
 def total_tokens(page_size: int, pool: str, max_running: int) -> int:
     context = -(-context_len(page_size, pool) // page_size) * page_size
     if pool == "roomy":
-        return max(2 * context, 24 * max_running // page_size * page_size)
+        return max(64, 2 * context if page_size > 4 else 16 * max_running)
     return context + {"-": -1, "+": 1}.get(pool.removeprefix("context")[1:2], 0) * page_size
 
 

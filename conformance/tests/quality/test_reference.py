@@ -21,7 +21,7 @@ FLOORS: dict[str, dict[str, int]] = {
         "session closing": 400,
         "session not open": 1000,
         "longer than the context": 500,
-        "larger than the pool": 60,
+        "larger than the pool": 27,
         "out of memory": 40,
         "open again": 500,
         "close of none": 800,
