@@ -191,7 +191,7 @@ _SAID: dict[str, Callable[[Head], object]] = {
     "--seed": lambda head: head.seed,
     "--config": lambda head: ", ".join(head.configs),
     "a configuration": lambda head: [each.to_json() for each in head.configs.values()],
-    "--steps": lambda head: head.steps,
+    "steps": lambda head: head.steps,
     "--ignore": lambda head: ", ".join(head.set_aside) or "none",
     "--baseline": lambda head: head.known or "none",
     "--task": lambda head: head.examples_of_task,

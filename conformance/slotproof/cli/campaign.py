@@ -26,7 +26,6 @@ from slotproof.cli.options import (
     PATCH,
     PROFILE,
     STEP_TIMEOUT,
-    STEPS,
     jobs_count,
     known_clauses,
     known_profile,
@@ -71,7 +70,6 @@ def campaign(
     ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
     config: list[str] | None = CONFIG,
     seed: int | None = option("--seed N", "Search", "Default: the journal's, else 0."),
-    steps: int = STEPS,
     profile: str | None = PROFILE,
     ignore: list[str] | None = IGNORE,
     patch: list[str] | None = PATCH,
@@ -100,7 +98,6 @@ def campaign(
     plan = Plan.named(
         config,
         examples=None if examples is None else number(examples, 1, "--examples"),
-        steps=number(steps, 1, "--steps"),
         seed=_seed(where) if seed is None else of,
         profile=known_profile(profile),
         set_aside=known_clauses(ignore),

@@ -124,17 +124,38 @@ class Array:
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
         """Return how many tuples of levels these configurations have, and how many there are."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
-        possible = covered = 0
-        conditions = [each for engine in self.offered for each in constraints(engine)]
+        tables = [
+            _table(each, self.levels) for engine in self.offered for each in constraints(engine)
+        ]
         ran = [self.rows[name] for name in names]
+        possible = covered = 0
         for features in combinations(several, size):
             seen = {tuple(row[name] for name in features) for row in ran}
+            allowed = [_projected(of, table, features) for of, table in tables]
             for each in product(*(self.levels[name] for name in features)):
-                row = self.fixed | dict(zip(features, each, strict=True))
-                allowed = _allowed(row, conditions)
-                possible += allowed
-                covered += allowed and each in seen
+                fits = all(tuple(each[i] for i in places) in able for places, able in allowed)
+                possible += fits
+                covered += fits and each in seen
         return covered, possible
+
+
+Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""The features that a condition reads, and the levels of theirs that it allows."""
+
+
+def _table(condition: Condition, levels: Mapping[str, Levels]) -> Table:
+    test, needs = condition
+    return needs, [each for each in product(*(levels[name] for name in needs)) if test(*each)]
+
+
+def _projected(
+    of: tuple[str, ...], table: list[tuple[Any, ...]], features: tuple[str, ...]
+) -> tuple[list[int], set[tuple[Any, ...]]]:
+    """Return the places of the features that a condition reads, and levels that it allows there."""
+    shared = [name for name in of if name in features]
+    columns = [of.index(name) for name in shared]
+    able = {tuple(each[column] for column in columns) for each in table}
+    return [features.index(name) for name in shared], able
 
 
 def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
@@ -154,11 +175,6 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
 
 def _refused(row: Row, offered: Sequence[Capabilities]) -> bool:
     return any(each.refuses(config_of(row)) is not None for each in offered)
-
-
-def _allowed(row: Mapping[str, Any], conditions: Iterable[Condition]) -> bool:
-    """Return whether no condition that reads these levels alone excludes them."""
-    return all(test(*map(row.get, of)) for test, of in conditions if row.keys() >= {*of})
 
 
 def config_of(row: Row) -> EngineConfig:

@@ -11,7 +11,7 @@ import pytest
 from slotproof.reports.trace import load_trace
 
 NOISE = "22213-double-count"
-SMALL = ["--config", "p1", "--steps", "12", "--task", "5", "--step-timeout", "600"]
+SMALL = ["--config", "p1", "--task", "5", "--step-timeout", "600"]
 
 
 @pytest.mark.slow

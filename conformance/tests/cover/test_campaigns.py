@@ -239,7 +239,7 @@ def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
         ({"seed": 1}, "--seed was 0, and is 1 now"),
         ({"slotproof": "9"}, "slotproof was 0 (sources a), and is 9 (sources a) now"),
         ({"sources": "b"}, "slotproof was 0 (sources a), and is 0 (sources b) now"),
-        ({"steps": 21}, "--steps was 20, and is 21 now"),
+        ({"steps": 21}, "steps was 20, and is 21 now"),
         ({"configs": {"p1": CONFIGS["p1"]}}, "--config was p1, p4-draft, and is p1 now"),
         ({"offers": {}}, "what the engine offers is another one"),
         ({"examples_of_task": 9}, "--task was 8, and is 9 now"),
