@@ -15,7 +15,7 @@ from slotproof.search.plan import Plan
 from slotproof.support.statuses import INCONCLUSIVE
 
 REFERENCE = InProcessEngine().capabilities
-SERVER = replace(REFERENCE, config=REFERENCE.config | dict.fromkeys(OPTIONS, []))
+SERVER = replace(REFERENCE, config=REFERENCE.config | {name: [] for name in OPTIONS})
 """An engine with each option of a server."""
 ENGINES: dict[str, Capabilities] = {
     "reference": REFERENCE,

@@ -67,7 +67,7 @@ class Silent(InProcessEngine):
 
 def test_what_an_engine_without_events_does_is_not_observed() -> None:
     """Without events no transition is guessed, none is missed, and states are judged."""
-    plan = replace(ONE, examples=5)
+    plan = replace(ONE, examples=20)
     outcome = campaign.run(Silent(), "x", plan)
     summary = report.summary(outcome, plan, Silent().capabilities)
     assert summary["status"] == CONFORMS

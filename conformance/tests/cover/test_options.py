@@ -167,13 +167,9 @@ def test_another_prompt_than_was_asked_is_seen() -> None:
         assert {each.clause for each in found} & {"INV-HISTORY.prompt"} == clauses
 
 
-def test_an_engine_without_options_is_not_asked_for_them() -> None:
-    """By default; whoever names a configuration is told why it is left out."""
+def test_whoever_names_a_configuration_is_told_why_it_is_left_out() -> None:
     engine = InProcessEngine()
     assert engine.capabilities.refuses(SERVED["p4-queue"]) == "priority is not offered"
-    by_default = Outcome("reference", "reference")
-    assert campaign.possible(engine, Plan(chosen(None)), by_default) == CONFIGS
-    assert by_default.skipped == {}
     named = Outcome("reference", "reference")
     campaign.possible(engine, Plan(chosen(["p1", "p4-queue"])), named)
     assert named.skipped == {"p4-queue": "priority is not offered"}
