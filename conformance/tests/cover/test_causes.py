@@ -210,7 +210,6 @@ def test_a_stall_at_the_limit_is_no_known_bug(
     assert asked[1] == asked[0] | {rid: asked[0][rid] + 2}
 
     def alone(_: Trials, bugs: Any, findings: Any, **__: Any) -> set[int]:
-        """The patch removes it at the limit, and beyond that it does not."""
         return {id(each) for each in findings if bugs or each.trace is not stall.trace}
 
     monkeypatch.setattr(Trials, "_alone", alone)
