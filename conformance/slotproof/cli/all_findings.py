@@ -1,11 +1,10 @@
-"""Every finding, by cause: what ``slotproof run --all`` and ``campaign`` print at the end."""
+"""Every finding, by cause: what ``slotproof run --all`` and ``report`` print."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from slotproof.campaigns import sure
 from slotproof.search import report
 from slotproof.search.causes import Cause
 from slotproof.search.findings import Finding
@@ -71,8 +70,6 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:
     yield from report.text(summary)
-    if "how_sure" in summary:
-        yield from sure.text(summary["how_sure"])
     for each in summary["causes"]:
         yield from ("", *lines(each))
     if causes := summary["causes"]:

@@ -74,7 +74,6 @@ def status(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     import typer
 
-    from slotproof.campaigns.journal import BadJournal
     from slotproof.cli.commands import tree
     from slotproof.cli.errors import REPLACED, UsageProblem
     from slotproof.engines.base import EngineUnusable
@@ -82,6 +81,7 @@ def _run(argv: list[str]) -> int:
     from slotproof.logs.format import BadLog
     from slotproof.protocol.config import BadConfig
     from slotproof.search.baseline import BadBaseline
+    from slotproof.search.journal import BadJournal
     from slotproof.traces.itf import BadTrace
 
     bad_files = (BadBaseline, BadConfig, BadJournal, BadLog, BadTrace)

@@ -7,8 +7,6 @@ from typing import Any
 
 import typer
 
-from slotproof.campaigns.sources import release
-from slotproof.cli.campaign import campaign
 from slotproof.cli.check_driver import check_driver
 from slotproof.cli.docs import docs
 from slotproof.cli.env import env
@@ -19,9 +17,11 @@ from slotproof.cli.list import list_things
 from slotproof.cli.matrix import matrix
 from slotproof.cli.prove import prove
 from slotproof.cli.replay import replay
+from slotproof.cli.report import report
 from slotproof.cli.run import run
 from slotproof.cli.show import show
 from slotproof.cli.validate import validate
+from slotproof.support.sources import release
 from slotproof.support.terminal import say
 
 app = typer.Typer(
@@ -51,7 +51,7 @@ def options(
 
 
 _COMMANDS: dict[str, dict[str, Callable[..., int]]] = {
-    "Builds of engines": {"run": run, "gate": gate, "campaign": campaign, "matrix": matrix},
+    "Builds of engines": {"run": run, "gate": gate, "report": report, "matrix": matrix},
     "Traces and logs": {"replay": replay, "show": show, "validate": validate},
     "The spec": {"prove": prove, "docs": docs},
     "Setting up": {"list": list_things, "check-driver": check_driver},

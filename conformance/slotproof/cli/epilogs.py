@@ -27,7 +27,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
     "run": (
         (
             "slotproof run --engine reference:22213-double-count",
-            "slotproof run --engine sglang==0.5.23 --all --seconds 600 --jobs 4",
+            "slotproof run --engine sglang==0.5.23 --all --seconds 28800 --jobs 8 --out night",
             "slotproof run --engine 'cmd:python toy.py' --config p1",
         ),
         _SEARCHED,
@@ -46,12 +46,8 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
             INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
         },
     ),
-    "campaign": (
-        (
-            "slotproof campaign --engine sglang==0.5.23 --seconds 28800 --jobs 8",
-            "slotproof campaign --journal night",
-            "slotproof campaign --merge night-1 --merge night-2 --journal both",
-        ),
+    "report": (
+        ("slotproof report night-1 night-2", "slotproof report night --baseline baseline.json"),
         _SEARCHED,
     ),
     "matrix": (

@@ -9,23 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
-from slotproof.campaigns.following import Show
-from slotproof.campaigns.state import CampaignState
 from slotproof.search.campaign import Progress as Tell
-from slotproof.support.terminal import complain, duration, plain
+from slotproof.support.terminal import complain, duration
 
 EVERY = 60.0
 """Seconds from one line to the next: what takes less says nothing."""
 
 _TICK = 1.0
 """Seconds from one look whether a line is due to the next."""
-_REFRESH = 0.25
-_SHOWN = 8
-"""Findings on a terminal."""
 
 
 class Lines:
@@ -87,46 +80,3 @@ def _counted(name: str, done: int, total: int) -> str:
     if total > done:
         return f"{name}, {done} of {total}"
     return f"{name}, {done}" if done else name
-
-
-@contextmanager
-def campaign_view(wanted: bool, examples: int | None) -> Iterator[Show]:
-    """Figures of a campaign, live on a terminal; a line now and then in a pipe."""
-    if not wanted:
-        yield lambda *_: None
-        return
-    if not sys.stderr.isatty():
-        lines = Lines()
-        yield lambda state, running: lines.tell(lambda: _in_a_line(state, running, examples))
-        return
-    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
-        last = [0.0]
-
-        def show(state: CampaignState, running: int) -> None:
-            if time.monotonic() - last[0] > _REFRESH:
-                last[0] = time.monotonic()
-                text = "\n".join(map(plain, _in_lines(state, running, examples)))
-                live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-
-        yield show
-
-
-def _in_a_line(state: CampaignState, running: int, examples: int | None) -> str:
-    done = state.done + running
-    of = f" of {examples}" if examples else ""
-    found = len(state.findings.all())
-    return (
-        f"{done}{of} examples, {state.features} features, {found} "
-        f"{'finding' if found == 1 else 'findings'}"
-    )
-
-
-def _in_lines(state: CampaignState, running: int, examples: int | None) -> Iterator[str]:
-    """What fits into a corner of the terminal."""
-    yield f"{state.head.title}, round {state.rounds + 1}, {duration(state.seconds)} of work"
-    yield _in_a_line(state, running, examples)
-    if state.new.examples:
-        yield f"last new feature by example {state.new.examples}"
-    for each in state.findings.all()[:_SHOWN]:
-        small = "" if each.trace.minimal else ", being made small"
-        yield f"  {each.id}: {len(each.trace.rows)} commands{small}"

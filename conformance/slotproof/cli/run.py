@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -30,28 +31,36 @@ from slotproof.cli.options import (
     number,
     option,
     writable,
+    writing,
 )
 from slotproof.cli.progress_line import progress_bar
 from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
 from slotproof.search import afresh, campaign, report
-from slotproof.search.campaign import Outcome, Progress
+from slotproof.search.campaign import Outcome, Progress, Subject
 from slotproof.search.causes import Cause, causes
+from slotproof.search.cluster import cluster
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
+from slotproof.search.journal import SUFFIX, Journal, Remembering
 from slotproof.search.patches import Trials
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.workers import workers_for
+from slotproof.search.schedule import Clock
+from slotproof.search.workers import Workers, workers_for
 from slotproof.support import interrupts
-from slotproof.support.terminal import Painted, labelled, say_all, say_json
+from slotproof.support.terminal import Painted, complain, labelled, say_all, say_json
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
 STRENGTH_HELP = "Features that meet in some configuration: 2 or 3, which takes four times as long."
+JOBS_HELP = (
+    "Processes at once, with --all. Default: 1; with --ray, one per processor of the cluster."
+)
+RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
 SECONDS_HELP = "Search for so long; with --examples, at most so long."
 
 
@@ -70,15 +79,18 @@ def run(
     step_timeout: float = STEP_TIMEOUT,
     everything: bool = option("--all", "Search", "Collect all distinct findings.", False),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
-    jobs: int = option("--jobs N", "Search", "Processes at once, with --all.", 1),
+    jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
+    ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
     log: Path | None = LOG,
     as_json: bool = JSON,
 ) -> int:
     """Run the conformance suite against an engine build."""
     if examples is None and seconds is None:
         examples = EXAMPLES
-    if jobs_count(jobs) > 1 and not everything:
-        raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
+    if not everything and (ray is not None or jobs_count(jobs or 1) > 1):
+        raise UsageProblem(
+            "--jobs and --ray go with --all: without it, a run stops at the first finding"
+        )
     plan = Plan.named(
         config,
         examples=None if examples is None else number(examples, 1, "--examples"),
@@ -97,11 +109,12 @@ def run(
     name = by_mark if everything else by_number
     folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
-    with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
+    with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the search only
         plan = plan.of(under_test.capabilities)
         with progress_bar(not as_json) as tell:
-            outcome = _campaign(under_test, wanted, plan, jobs, folder, tell)
-            found, patches = _causes(outcome, wanted, plan, tell)
+            searching = _journalled if everything else _short
+            workers = workers_of(under_test, wanted, jobs, ray)
+            outcome, found, patches = searching(under_test, wanted, plan, workers, folder, tell)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary |= {"driver": _sign(under_test, wanted, outcome.trace), "patches": patches}
     lines: Iterator[str | Painted]
@@ -116,29 +129,81 @@ def run(
     return int(summary["status"])
 
 
-def _campaign(
-    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, tell: Progress
-) -> Outcome:
+Searched = tuple[Outcome, list[Cause], str]
+"""The outcome, its causes, and words where patches were not tried on every finding."""
+
+
+def workers_of(
+    engine: Engine, spec: EngineSpec, jobs: int | None, ray: str | None
+) -> AbstractContextManager[Workers]:
+    """Return what runs the tasks of a search: this process, some, or a cluster."""
+    if ray is None:
+        return workers_for(engine, spec, jobs or 1)
+    return cluster(ray, spec, jobs, built(engine).title)
+
+
+def _short(
+    engine: Engine,
+    spec: EngineSpec,
+    plan: Plan,
+    workers: AbstractContextManager[Workers],
+    folder: Folder,
+    tell: Progress,
+) -> Searched:
+    """Search up to the first few findings."""
+
     def keep(findings: list[Finding]) -> None:
         stop_log(engine)  # it ends with the counterexample: what shrinking tries is not in it
         folder.keep(findings)
 
-    with workers_for(engine, spec, jobs) as workers:
-        outcome = campaign.run(engine, spec.text, plan, tell, keep, workers)
-        outcome.findings = afresh.tried(spec, outcome.findings, tell)
-        folder.keep(outcome.findings)
-        return outcome
+    with workers as here:
+        outcome = campaign.run(engine, spec.text, plan, tell, keep, here)
+        return _explained(outcome, spec, plan, folder, tell)[0]
 
 
-def _causes(
-    outcome: Outcome, spec: EngineSpec, plan: Plan, tell: Progress
-) -> tuple[list[Cause], str]:
-    """Try patches of known bugs on the findings; return the causes, and words on a lack of time."""
-    if outcome.interrupted or outcome.unusable:
-        return causes(outcome.findings), ""
+def _journalled(
+    engine: Engine,
+    spec: EngineSpec,
+    plan: Plan,
+    workers: AbstractContextManager[Workers],
+    folder: Folder,
+    tell: Progress,
+) -> Searched:
+    """Search for all findings, with a journal to go on from."""
+    path = folder.out / f"{spec.stem}-seed{plan.seed}{SUFFIX}"
+    subject = Subject.of(engine, spec.text)
+    with ExitStack() as stack:
+        here = stack.enter_context(workers)
+        with writing(path, "--out"):
+            where = f"{spec.where} {spec.options}".strip()
+            journal = stack.enter_context(closing(Journal(path, subject, plan, where)))
+        if before := journal.run.examples:
+            complain(f"{path}: goes on after {before} examples")
+        memory = Remembering(journal.run, here, journal)
+        clock = Clock(plan.seconds, journal.run.taken)
+        outcome = campaign.search(subject, plan, memory, tell, folder.keep, clock=clock)
+        found, removed = _explained(outcome, spec, plan, folder, tell)
+        if before:
+            folder.sweep(f"{spec.stem}-seed{plan.seed}-")
+        if not (outcome.interrupted or outcome.unusable):
+            journal.end(outcome.findings, removed)
+        if journal.problem:
+            complain(journal.problem)
+        return found
+
+
+def _explained(
+    outcome: Outcome, spec: EngineSpec, plan: Plan, folder: Folder, tell: Progress
+) -> tuple[Searched, dict[str, str]]:
+    """Replay the findings afresh, write them, and try patches of known bugs on them; return their
+    causes, too, and the patch that removes a finding."""
+    outcome.findings = afresh.tried(spec, outcome.findings, tell)
+    folder.keep(outcome.findings)
     trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
-    found = causes(outcome.findings, trials.removed(outcome.findings), trials.words)
-    return found, trials.cut
+    cut = outcome.interrupted or outcome.unusable
+    removed = {} if cut else trials.removed(outcome.findings)
+    found = causes(outcome.findings, removed, trials.words)
+    return (outcome, found, trials.cut), removed
 
 
 def _few(

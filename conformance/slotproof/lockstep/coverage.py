@@ -78,6 +78,11 @@ class Coverage:
         coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})
         return coverage
 
+    @property
+    def size(self) -> int:
+        """The number of transitions, and of outcomes of guards, that were seen."""
+        return len(self.transitions) + self.holds.bit_count() + self.fails.bit_count()
+
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
         """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""
         missing = []

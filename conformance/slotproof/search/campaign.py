@@ -13,18 +13,24 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built, versioned
+from slotproof.engines.base import (
+    Capabilities,
+    Engine,
+    EngineFailed,
+    EngineUnusable,
+    built,
+    versioned,
+)
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
-from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
-from slotproof.search.findings import Finding
+from slotproof.search.findings import Finding, Mark
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import FLOOR, Clock, ExampleBatch, Schedule
 from slotproof.search.shrinking import Shrink
@@ -42,9 +48,38 @@ LATE = 120.0
 """Seconds that shrinking has beyond the end where the examples of all configurations came first."""
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The build that a campaign searches."""
+
+    engine: str
+    """The name and the version that the engine gives."""
+    spec: str
+    """The ``--engine`` argument, without what is not a part of traces."""
+    build: Build
+    capabilities: Capabilities
+
+    @classmethod
+    def of(cls, engine: Engine, spec: str) -> Subject:
+        return cls(versioned(engine), spec, built(engine), engine.capabilities)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a campaign is after a round."""
+
+    seconds: float
+    examples: int
+    coverage: int
+    """Transitions, and outcomes of guards, that were seen."""
+    findings: int
+    new: bool
+    """Whether the round saw some of them for the first time."""
+
+
 @dataclass
 class Outcome:
-    """What a campaign saw."""
+    """The result of a campaign."""
 
     engine: str
     """The title of the build."""
@@ -68,6 +103,10 @@ class Outcome:
     """Commands, examples and seconds up to the first violation, or to the end of its round."""
     replays: int = 0
     """Replays that shrinking took."""
+    shown: Counter[str] = field(default_factory=Counter)
+    """By identity, known or not, how many examples ended with it."""
+    points: list[Point] = field(default_factory=list)
+    """After each round."""
     spent: Counter[str] = field(default_factory=Counter)
     """Milliseconds of searching each configuration."""
     interrupted: bool = False
@@ -92,6 +131,84 @@ class Outcome:
         return self.findings[0].trace if self.findings else None
 
 
+@dataclass
+class Collected:
+    """What was found, by identity, and by what it is recognised."""
+
+    accepted: frozenset[str] = frozenset()
+    """Identities that are no findings of it."""
+    found: dict[str, Finding] = field(default_factory=dict)
+    pending: dict[str, Finding] = field(default_factory=dict)
+    """Seen, and not among the findings before the round is over."""
+    known: list[Mark] = field(default_factory=list)
+    """Of each finding, every way in which it was seen when it was shrunk."""
+    met: set[str] = field(default_factory=set)
+    """Accepted ones that something was shrunk to."""
+
+    def saw(self, finding: Finding) -> bool:
+        """Keep what is new as it is: whatever happens now, it is not lost. Whether it is new."""
+        new = finding.id not in self.found and finding.id not in self.pending
+        if new:
+            self.pending[finding.id] = finding
+        return new
+
+    def shorter(self, small: Finding) -> None:
+        """Keep what was shrunk in the place of what it was, before the rest of the round is."""
+        self.pending = {
+            name: each for name, each in self.pending.items() if _example(each) != _example(small)
+        }
+        if small.id not in self.found and small.id not in self.accepted:
+            self.pending[small.id] = small
+
+    def shrunk(self, found: Sequence[Finding], smaller: Iterable[Finding]) -> None:
+        """The end of a round: what was seen in it, and what that was shrunk to."""
+        for small in smaller:
+            self.add(small)
+        if found:
+            self.pending.clear()
+
+    def add(self, small: Finding) -> None:
+        """A finding, or another way to see one."""
+        self.known.append(small.mark)
+        if small.id in self.accepted:
+            self.met.add(small.id)
+            return
+        old = self.found.setdefault(small.id, small)
+        shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
+        self.found[small.id] = shorter
+
+    def settle(self) -> None:
+        """The end: what is left as it was seen is a finding, too."""
+        for finding in self.pending.values():
+            self.add(finding)
+        self.pending.clear()
+
+    def all(self) -> list[Finding]:
+        """All there are so far; the plainest first."""
+        every = {**self.pending, **self.found}.values()
+        return sorted(every, key=lambda each: each.plainness)
+
+
+def _example(finding: Finding) -> tuple[str, int, str]:
+    """Where it was seen, and as what."""
+    return finding.trace.config_name, finding.first, finding.mark.clause
+
+
+def groups(found: Iterable[Finding]) -> list[tuple[Finding, ...]]:
+    """What is shrunk one after the other: clause by clause, those with few transitions first."""
+    order = sorted(
+        found,
+        key=lambda each: (
+            each.mark.clause,
+            len(set(each.mark.transitions)),
+            len(each.trace.rows),
+            each.first,
+            each.trace.config_name,
+        ),
+    )
+    return [tuple(group) for _, group in groupby(order, key=lambda each: each.mark.clause)]
+
+
 def run(
     engine: Engine,
     spec: str,
@@ -100,6 +217,7 @@ def run(
     keep: Callable[[list[Finding]], None] = lambda _: None,
     workers: Workers | None = None,
     accepted: AcceptedFindings | None = None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
 
@@ -114,45 +232,58 @@ def run(
     >>> trace.violations[0].clause, len(trace.commands)
     ('INV-SUM-FULL.reported', 5)
     """
-    campaign = _Campaign(
-        engine, spec, plan, workers or Here(engine), accepted or AcceptedFindings(), keep, progress
-    )
-    return campaign.run()
+    known = accepted or AcceptedFindings()
+    subject = Subject.of(engine, spec)
+    return search(subject, plan, workers or Here(engine), progress, keep, known, clock)
+
+
+def search(
+    subject: Subject,
+    plan: Plan,
+    workers: Workers,
+    progress: Progress = lambda *_: None,
+    keep: Callable[[list[Finding]], None] = lambda _: None,
+    accepted: AcceptedFindings | None = None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Run the plan with workers that have the engine. ``clock``: that of a campaign which goes
+    on."""
+    known, now = accepted or AcceptedFindings(), clock or Clock(plan.seconds)
+    return _Campaign(subject, plan, workers, known, keep, progress, now).run()
 
 
 class _Campaign:
     def __init__(
         self,
-        engine: Engine,
-        spec: str,
+        subject: Subject,
         plan: Plan,
         workers: Workers,
         accepted: AcceptedFindings,
         keep: Callable[[list[Finding]], None],
         progress: Progress,
+        clock: Clock,
     ) -> None:
         self.plan, self.workers, self.accepted = plan, workers, accepted
         self.few = plan.distinct is not None
         self.keep, self.progress = keep, progress
-        profile = plan.profile or engine.capabilities.profile
-        build = built(engine)
-        self.outcome = Outcome(build.title, profile, build)
+        profile = plan.profile or subject.capabilities.profile
+        self.outcome = Outcome(subject.build.title, profile, subject.build)
         self.blanks = {
             name: Trace(
-                versioned(engine),
-                spec,
+                subject.engine,
+                subject.spec,
                 profile,
                 config,
                 plan.seed,
                 config_name=name,
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
-                mends=engine.capabilities.mends,
-                build=build,
+                mends=subject.capabilities.mends,
+                build=subject.build,
             )
-            for name, config in possible(engine, plan, self.outcome).items()
+            for name, config in possible(subject, plan, self.outcome).items()
         }
-        self.clock = Clock(plan.seconds)
+        self.clock = clock
         self.schedule = Schedule(plan, list(self.blanks))
         self.outcome.planned = self.schedule.planned
         self.until = math.inf
@@ -162,8 +293,9 @@ class _Campaign:
         """To be shrunk when every configuration had its examples."""
 
     def stop(self) -> bool:
-        """Ctrl-C, or no time left."""
-        return interrupts.arrived() or self.clock.over()
+        """Ctrl-C, or no time left. What was done before takes none."""
+        late = self.clock.over() and not self.workers.memory
+        return interrupts.arrived() or self.workers.over or late
 
     def leave_off(self) -> bool:
         """Ctrl-C, or no time left for searching."""
@@ -246,11 +378,13 @@ class _Campaign:
 
         results = self.workers.map(tasks, event, self.leave_off)
         found: list[Finding] = []
+        before = outcome.coverage.size
         for batch, result in zip(batches, results, strict=True):
             outcome.run[batch.name] += result.examples
             outcome.covered[batch.name].add(result.coverage)
             outcome.spent[batch.name] += round(1000 * result.seconds)
             outcome.accepted |= result.accepted
+            outcome.shown += result.shown
             found += result.findings
         for finding in found:
             self.saw(finding)
@@ -259,7 +393,13 @@ class _Campaign:
         self.waiting += found
         if not self.below():
             self.shrink(self.waiting)
+        outcome.points.append(self.point(outcome.coverage.size > before))
         return [result.rest for result in results]
+
+    def point(self, new: bool) -> Point:
+        outcome, known = self.outcome, self.findings.found
+        seconds = self.clock.taken()
+        return Point(seconds, outcome.examples, outcome.coverage.size, len(known), new)
 
     def saw(self, finding: Finding) -> None:
         """Whatever happens now, it is not lost."""
@@ -291,12 +431,12 @@ class _Campaign:
             self.keep(self.findings.all())
 
 
-def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
+def possible(subject: Subject, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
     """Return the configurations that the engine can take; the others are noted with the reason.
 
     Raises :class:`EngineUnusable` if there is none.
     """
-    refused = {name: engine.capabilities.refuses(each) for name, each in plan.configs.items()}
+    refused = {name: subject.capabilities.refuses(each) for name, each in plan.configs.items()}
     possible = {name: each for name, each in plan.configs.items() if refused[name] is None}
     reasons = {name: why for name, why in refused.items() if why is not None}
     if not possible:

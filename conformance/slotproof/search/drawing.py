@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hypothesis.strategies import SearchStrategy, builds, integers, one_of, sampled_from, tuples
+
 from slotproof.protocol.config import EngineConfig
-from slotproof.search.domains import Among, Built, Domain, Either, Pair, Whole
 
 SESSIONS = ("s1", "s2", "s3")
 FAMILIES = 3
@@ -176,13 +177,13 @@ def following(past: list[int], texts: Sequence[Text]) -> list[Text]:
     return [each for each in texts if len(each.tokens) > count and each.tokens[:count] == past]
 
 
-def lengths(page: int) -> Domain:
+def lengths(page: int) -> SearchStrategy[int]:
     """Of prompts; where pages are large, some that end beside the end of a page."""
-    short, long = Whole(0, 10), Whole(0, 24)
+    short, long = integers(0, 10), integers(0, 24)
     if page < LARGE:
-        return Either(short, long)
+        return one_of(short, long)
     ends = [many * page + beside for many in (1, 2) for beside in (-1, 0, 1)]
-    return Either(short, long, Among(ends))
+    return one_of(short, long, sampled_from(ends))
 
 
 _COPIES = [
@@ -198,22 +199,24 @@ _LIMITS = [
     Limit("prompt", 0),
 ]
 _share = len(_COPIES) // len(_LIMITS) // 4
-_hows = Among([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
+_hows = sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
 """Drawn at once: a prompt is drawn more often than anything else."""
 
 
-def prompts(lengths: Domain, families: Domain) -> Domain:
+def prompts(lengths: SearchStrategy[int], families: SearchStrategy[int]) -> SearchStrategy[Prompt]:
     """Of nine, four copy an earlier one, four are of the length that is drawn, and one is as long
     as a limit allows."""
-    return Built(Prompt, families, lengths, _hows)
+    return builds(Prompt, families, lengths, _hows)
 
 
-repeats = Built(Again, Whole(0, 3), Whole(0, 5), Whole(1, 240), Among(["", "before", "after"]))
-sessions = Among(SESSIONS)
-chosen = Among(
+repeats = builds(
+    Again, integers(0, 3), integers(0, 5), integers(1, 240), sampled_from(["", "before", "after"])
+)
+sessions = sampled_from(SESSIONS)
+chosen = sampled_from(
     [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
 )
-families = Whole(0, FAMILIES - 1)
-new_tokens = Either(Whole(1, 6), Whole(0, 12))
-draft_sizes = Pair(Whole(1, 12), Whole(0, 6))
+families = integers(0, FAMILIES - 1)
+new_tokens = one_of(integers(1, 6), integers(0, 12))
+draft_sizes = tuples(integers(1, 12), integers(0, 6))
 """Tokens allocated and committed; cut to what the configuration's drafts can do."""

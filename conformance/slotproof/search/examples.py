@@ -1,7 +1,7 @@
 """The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
 What is drawn depends on the seed, the batch and the configuration, and on nothing an engine does
-(:mod:`slotproof.search.machine`). So a batch that was cut short goes on later where it
+(:mod:`slotproof.search.rules`). So a batch that was cut short goes on later where it
 was: what has been run before is drawn again, and not run. Nothing but this module knows that it
 is Hypothesis that draws.
 """
@@ -9,6 +9,7 @@ is Hypothesis that draws.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,26 +19,37 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
 from slotproof.engines.base import Engine
+from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import OutOfTime, Referee
+from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
+from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
-from slotproof.search.findings import Mark
-from slotproof.search.judging import Judging, Notes, Tell
-from slotproof.search.machine import machine_for
+from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import ExampleBatch, Stop
+from slotproof.search.rules import machine_for
+from slotproof.search.schedule import ExampleBatch, Stop, Tell
 from slotproof.search.sending import Leave
-from slotproof.search.symptoms import AcceptedFindings
+from slotproof.search.symptoms import AcceptedFindings, symptoms
 from slotproof.support import bounds, garbage, interrupts
+from slotproof.traces.record import rows_of
 
 _SEEDS = 1009
 """Turns of a campaign whose seeds are consecutive."""
 
 
 @dataclass
-class Searched(Notes):
+class Searched:
     """The result of a batch."""
 
+    examples: int = 0
+    """Examples that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """Findings that nothing known explains, as they were seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen, as they were seen."""
+    shown: Counter[str] = field(default_factory=Counter)
+    """By identity, known or not, how many examples ended with it."""
     rest: ExampleBatch | None = None
     """What is left of it, where it was cut short."""
     seconds: float = 0.0
@@ -60,8 +72,85 @@ class Search:
     first: bool = False
     """Whether the first finding ends it."""
 
+    @property
+    def key(self) -> str:
+        """A name that no other task of the same search has."""
+        batch = self.batch
+        return f"{batch.name} {batch.index}: {batch.done} of {batch.examples}"
+
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Searched:
         return _Examples(self, engine, tell, stop).search()
+
+
+class Judging:
+    """Judges the examples of a task, one after the other, and notes what nothing known explains."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: Plan,
+        blank: Trace,
+        known: tuple[Mark, ...],
+        accepted: AcceptedFindings,
+        notes: Searched,
+        tell: Tell,
+    ) -> None:
+        self.engine, self.blank, self.notes, self.tell = engine, blank, notes, tell
+        self.known, self.accepted = known, accepted
+        self.setup = replace(blank.setup, oracles=plan.oracles)
+        self._referee: Referee | None = None
+        self.before: tuple[Command, ...] = ()
+        """Commands of the example before this one."""
+
+    def begin(self, coverage: Coverage) -> Referee:
+        """A judge for the next example."""
+        self.before = self.ran
+        self._referee = self.setup.referee(self.engine, coverage, self.passes)
+        return self._referee
+
+    @property
+    def ran(self) -> tuple[Command, ...]:
+        """Commands of the last example, or of the one before where none was begun yet."""
+        log = self._referee.log if self._referee is not None else None
+        return self.before if log is None else tuple(each.command for each in log)
+
+    def passes(self, entry: Iteration) -> bool:
+        """Nothing but the reporting is wrong, and it is known."""
+        if not all(each.reporting for each in entry.violations):
+            return False
+        assert self._referee is not None
+        return self.recognised(self.trace(self._referee), mark(entry, lead(entry.violations)))
+
+    def recognised(self, trace: Trace, found: Mark) -> bool:
+        """Whether it is accepted, known, or was seen in this task."""
+        if self.accepted.recognises(symptoms(trace, found)):
+            self.notes.accepted.add(found.id)
+            return True
+        seen = any(each.id == found.id for each in self.notes.findings)
+        return seen or explained(found, self.known)
+
+    def saw(self, referee: Referee, violations: list[Violation], number: int) -> bool:
+        """Note what the example of that number ended with; whether that was new."""
+        found = mark(referee.log[-1], lead(violations))
+        self.notes.shown[found.id] += 1
+        trace = self.trace(referee)
+        if self.recognised(trace, found):
+            return False
+        finding = Finding(found, trace, number, self.before)
+        self.notes.findings.append(finding)
+        self.tell(finding)
+        return True
+
+    def trace(self, referee: Referee) -> Trace:
+        """The example up to the violation that it ends with, or goes on after."""
+        violations = referee.log[-1].violations
+        first = lead(violations)
+        return replace(
+            self.blank,
+            rows=rows_of(referee.log),
+            violations=[first, *(each for each in violations if each is not first)],
+            set_aside=tuple(sorted(referee.set_aside)),
+        )
 
 
 class _Examples:

@@ -74,6 +74,13 @@ class Folder:
             self._places[path] = beside if other else path
         return self._places[path]
 
+    def sweep(self, prefix: str) -> None:
+        """Remove traces that a killed process left and that are no findings any more."""
+        for path in self.out.glob(f"{prefix}*{SUFFIX}"):
+            if path not in self._there:
+                with suppress(OSError):
+                    path.unlink()
+
     def problem(self, finding: Finding) -> str | None:
         """Why its trace is not there, if so."""
         return self._problems.get(self._where(finding))

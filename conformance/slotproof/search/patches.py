@@ -11,7 +11,7 @@ show a finding give the number of the patch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -36,6 +36,12 @@ Tell = Callable[[int, int], None]
 """Told of the replays that are made, and of their number."""
 
 
+def words_of(spec: str) -> Mapping[str, str]:
+    """Return the sentence of each patch that there is for an engine."""
+    family = FAMILIES.get(spec.partition("==")[0])
+    return family.mends if family else {}
+
+
 class Trials:
     """Findings of a build on the same build with patches."""
 
@@ -43,8 +49,7 @@ class Trials:
         """``seconds``: those that the search had. The trials have as many, or no limit either."""
         self.spec, self.tell = spec, tell
         self.clock = Clock(None if seconds is None else max(AT_LEAST, seconds))
-        family = FAMILIES.get(spec.text.partition("==")[0])
-        self.words = family.mends if family else {}
+        self.words = words_of(spec.text)
         """The sentence of each patch."""
         self.offered: list[str] = []
         """The patches that fit the build and are not in place."""

@@ -1,19 +1,18 @@
 """The rules: what clients and time can do, weighted so that deep states are reached.
 
 They know no transitions. Where they lead is the engine's business, and the referee's to judge.
-Each says from what its arguments are drawn: by Hypothesis, in
-:mod:`slotproof.search.machine`, or by guided search, in
-:mod:`slotproof.search.guided`.
+Hypothesis draws; shrinking is done on the commands, by :mod:`slotproof.search.shrinking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import Any
+
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
-from slotproof.search.domains import Always, Among, Domain, Either, Several, Whole
 from slotproof.search.drawing import (
     SESSIONS,
     Again,
@@ -30,7 +29,7 @@ from slotproof.search.drawing import (
     repeats,
     sessions,
 )
-from slotproof.search.sending import Sender
+from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
 """Of long turns, those up to here are one; the others are two that fill the pool."""
@@ -38,57 +37,18 @@ TOGETHER = 52
 IDLE_STEPS = 18
 """More than INV-PROGRESS.stalled waits."""
 
-Method = TypeVar("Method", bound=Callable[..., None])
 
-
-@dataclass(frozen=True)
-class Rule:
-    """Something that clients or time may do: a method of the class that it was taken from."""
-
-    name: str
-    fields: dict[str, Domain]
-    """By argument, what it is drawn from."""
-    do: Callable[..., None]
-    offered: bool
-    """Whether this engine, in this configuration, takes what it does."""
-    sent: bool
-    """Whether it needs a request that was sent before."""
-
-    def applies(self, clients: Sender) -> bool:
-        """Whether it can be done now."""
-        return self.offered and (bool(clients.sent) or not self.sent)
-
-
-def rule(
-    *, offered: bool = True, sent: bool = False, **fields: Domain
-) -> Callable[[Method], Method]:
-    """Makes a rule of a method."""
-
-    def made(method: Method) -> Method:
-        setattr(method, _RULE, Rule(method.__name__, fields, method, offered, sent))
-        return method
-
-    return made
-
-
-_RULE = "slotproof_rule"
-
-
-def rules_of(clients: type[Sender]) -> list[Rule]:
-    """By name, so that their order says nothing."""
-    found = (getattr(getattr(clients, name), _RULE, None) for name in sorted(dir(clients)))
-    return [each for each in found if each is not None]
-
-
-def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
-    """A class whose instances send to one fresh engine each, and have the rules as methods.
+def machine_for(
+    host: Host, offered: Collection[str], config: EngineConfig
+) -> type[RuleBasedStateMachine]:
+    """Return a state machine class; each of its instances sends to one fresh engine.
 
     What is drawn depends on what is offered and on the configuration, never on what the engine
     does: an example can be drawn without being run.
     """
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
-    accepted = Whole(1, width + 2)  # a round has one more than it drafts, and no more
+    accepted = integers(1, width + 2)  # a round has one more than it drafts, and no more
     long = lengths(config.page_size)
     limits = sorted({config.timeout_of(session) for session in SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
@@ -97,7 +57,18 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
     events += [name for name in ("retract", "flush", "evict", "abort_all") if name in offered]
     events += ["pause", "continue"] if {"pause", "continue"} <= {*offered} else []
 
-    class Clients(Sender):
+    class Clients(Sender, RuleBasedStateMachine):
+        def __init__(self) -> None:
+            RuleBasedStateMachine.__init__(self)
+            Sender.__init__(self, host, config)
+
+        @initialize()
+        def begin(self) -> None:
+            self.first()
+
+        def teardown(self) -> None:
+            self.last()
+
         def whole(self, session: str, prompt: Prompt, new: int) -> None:
             self.submit(session, prompt, new)
             self.step(new + 2)
@@ -115,16 +86,16 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.submit(self.of(who), prompt, new)
 
-        @rule(who=chosen, prompt=prompts(Whole(0, 6), Always(0)), new=new_tokens)
+        @rule(who=chosen, prompt=prompts(integers(0, 6), just(0)), new=new_tokens)
         def turn_and_step(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.submit(self.of(who), prompt, new)
             self.step()
 
-        @rule(who=chosen, prompt=prompts(Whole(1, 8), Always(1)), new=Whole(1, 4))
+        @rule(who=chosen, prompt=prompts(integers(1, 8), just(1)), new=integers(1, 4))
         def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.whole(self.of(who), prompt, new)
 
-        @rule(who=chosen, length=Whole(0, 1), new=Whole(0, 1), more=Among([False, True]))
+        @rule(who=chosen, length=integers(0, 1), new=integers(0, 1), more=booleans())
         def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
             session = self.of(who)
             self.submit(session, Prompt(0, length), new)
@@ -134,10 +105,10 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
                 self.step()
 
         @rule(
-            who=Either(chosen, Always(None)),
+            who=one_of(chosen, just(None)),
             length=long,
             again=repeats,
-            then=Among(["", "", "", "retract"]),
+            then=sampled_from(["", "", "", "retract"]),
         )
         def turn_with_stop(self, who: Chosen | None, length: int, again: Again, then: str) -> None:
             session = self.of(who) if who is not None else None
@@ -156,7 +127,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
                 self.do({"do": then})
                 self.step()
 
-        @rule(who=chosen, back=Whole(0, 3))
+        @rule(who=chosen, back=integers(0, 3))
         def conversation_again(self, who: Chosen, back: int) -> None:
             """Two turns once more, the first of them with stop tokens that the second one answers:
             what a turn was told is not the next one's."""
@@ -180,7 +151,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def plain(self, prompt: Prompt, new: int) -> None:
             self.submit(None, prompt, new)
 
-        @rule(length=Whole(20, 60))
+        @rule(length=integers(20, 60))
         def long_turn(self, length: int) -> None:
             if length <= TOGETHER:
                 self.submit("s1", Prompt(0, length), 4)
@@ -199,7 +170,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
                 self.do({"do": "close", "session": "s1"})
             self.step(new)
 
-        @rule(how=Among(["abort", "close", "abort_all"]))
+        @rule(how=sampled_from(["abort", "close", "abort_all"]))
         def memory_comes_free(self, how: str) -> None:
             """Of two turns and a request one has to wait, until those that run are ended for it:
             nothing else happens that would wake it."""
@@ -230,11 +201,12 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def one_more_step(self) -> None:
             self.step()
 
-        @rule(count=Whole(1, 4))
+        @rule(count=integers(1, 4))
         def some_steps(self, count: int) -> None:
             self.step(count)
 
-        @rule(sent=True, back=Whole(0, 3), live=Among([True, True, True, False]))
+        @precondition(lambda self: bool(self.sent))
+        @rule(back=integers(0, 3), live=sampled_from([True, True, True, False]))
         def abort(self, back: int, live: bool) -> None:
             self.do({"do": "abort", "rid": self.latest(back, live)})
 
@@ -246,7 +218,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
-        @rule(who=chosen, length=Whole(1, 4), new=Whole(2, 4))
+        @rule(who=chosen, length=integers(1, 4), new=integers(2, 4))
         def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
             session = self.of(who)
             self.whole(session, Prompt(1, length), 1)
@@ -255,15 +227,12 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             self.do({"do": "close", "session": session})
             self.step()
 
-        @rule(seconds=Among(waits))
+        @rule(seconds=sampled_from(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
-        @rule(
-            offered=config.timeout > 2,
-            who=chosen,
-            between=Among(["too long", "empty", "reopened", "read late"]),
-        )
+        @precondition(lambda _: config.timeout > 2)
+        @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
             """Each less than the time-out, together more: what is between them counts."""
             seconds = config.timeout * 2 // 3
@@ -284,14 +253,14 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             self.step()
 
         @rule(
-            who=Either(chosen, Always(None)),
+            who=one_of(chosen, just(None)),
             prompt=prompts(long, families),
             new=new_tokens,
-            before=Whole(0, 4),
-            one=Among(events),
-            between=Whole(0, 2),
-            two=Among(events),
-            after=Whole(0, 2),
+            before=integers(0, 4),
+            one=sampled_from(events),
+            between=integers(0, 2),
+            two=sampled_from(events),
+            after=integers(0, 2),
         )
         def two_events(
             self,
@@ -337,33 +306,38 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
                 case _:
                     self.do({"do": name})
 
-        @rule(offered="evict" in offered, tokens=Whole(1, 16))
+        @precondition(lambda _: "evict" in offered)
+        @rule(tokens=integers(1, 16))
         def evict(self, tokens: int) -> None:
             self.do({"do": "evict", "tokens": tokens})
 
-        @rule(offered="retract" in offered, steps=Whole(0, 1))
+        @precondition(lambda _: "retract" in offered)
+        @rule(steps=integers(0, 1))
         def retract(self, steps: int) -> None:
             self.do({"do": "retract"})
             if steps:
                 self.step()
 
-        @rule(offered="retract" in offered, sent=True, back=Whole(0, 1))
+        @precondition(lambda self: "retract" in offered and bool(self.sent))
+        @rule(back=integers(0, 1))
         def retract_and_abort(self, back: int) -> None:
             self.do({"do": "retract"})
             self.do({"do": "abort", "rid": self.latest(back)})
             self.step()
 
-        @rule(offered=drafts, sent=True, more=draft_sizes)
+        @precondition(lambda self: drafts and bool(self.sent))
+        @rule(more=draft_sizes)
         def draft_last(self, more: tuple[int, int]) -> None:
             self.draft(*more)
 
-        @rule(offered=drafts, who=chosen, length=Whole(1, 8), new=Whole(1, 4), more=draft_sizes)
+        @precondition(lambda _: drafts)
+        @rule(who=chosen, length=integers(1, 8), new=integers(1, 4), more=draft_sizes)
         def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
             self.submit(self.of(who), Prompt(1, length), new)
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=Among(["flush", "pause", "continue", "continue", "abort_all"]))
+        @rule(name=sampled_from(["flush", "pause", "continue", "continue", "abort_all"]))
         def operator(self, name: str) -> None:
             if name in offered:
                 self.do({"do": name})
@@ -377,16 +351,17 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
-        @rule(sent=True, tokens=accepted)
+        @precondition(lambda self: bool(self.sent))
+        @rule(tokens=accepted)
         def accept_last(self, tokens: int) -> None:
             self.accept(tokens)
 
         @rule(
             who=chosen,
-            prompt=prompts(Whole(1, 8), Always(1)),
-            new=Whole(1, 12),
-            tokens=Several(accepted, 3),
-            then=Among(["step", "abort", "retract", "close", "reject"]),
+            prompt=prompts(integers(1, 8), just(1)),
+            new=integers(1, 12),
+            tokens=lists(accepted, min_size=1, max_size=3),
+            then=sampled_from(["step", "abort", "retract", "close", "reject"]),
         )
         def speculative_turn(
             self, who: Chosen, prompt: Prompt, new: int, tokens: list[int], then: str
@@ -416,13 +391,13 @@ def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
     on."""
 
     class Pausing(clients):  # type: ignore[misc]
+        @precondition(lambda _: {"pause", "continue"} <= {*offered})
         @rule(
-            offered={"pause", "continue"} <= {*offered},
             who=chosen,
-            prompt=prompts(Whole(1, 12), Always(1)),
-            new=Whole(1, 8),
-            steps=Whole(1, 4),
-            then=Among(["", "abort", "close", "reject", "plain"]),
+            prompt=prompts(integers(1, 12), just(1)),
+            new=integers(1, 8),
+            steps=integers(1, 4),
+            then=sampled_from(["", "abort", "close", "reject", "plain"]),
         )
         def turn_and_pause(
             self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str

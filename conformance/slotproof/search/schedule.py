@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from slotproof.protocol.commands import Command
+from slotproof.search.findings import Finding
 from slotproof.search.plan import Plan
 
 LEAST = 4
@@ -27,6 +28,8 @@ FLOOR = 20
 """Examples of each configuration without which there is no verdict."""
 
 Name = TypeVar("Name")
+Tell = Callable[[Finding | int], None]
+"""Told of each finding as soon as there is one, and of each example or replay."""
 Stop = Callable[[], bool]
 """Whether to stop: out of time, or Ctrl-C."""
 
@@ -34,8 +37,9 @@ Stop = Callable[[], bool]
 class Clock:
     """How long a campaign may go on."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.started = time.monotonic()
+    def __init__(self, seconds: float | None, taken: float = 0.0) -> None:
+        """``taken``: seconds that are over already."""
+        self.started = time.monotonic() - taken
         self.end = math.inf if seconds is None else self.started + seconds
 
     def over(self) -> bool:

@@ -17,9 +17,8 @@ from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, OutOfTime, Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.search.findings import Finding, Mark, explained, mark
-from slotproof.search.judging import Tell
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Stop
+from slotproof.search.schedule import Stop, Tell
 from slotproof.traces.record import rows_of
 
 HANG = 50
@@ -43,6 +42,12 @@ class Shrink:
     plan: Plan
     findings: tuple[Finding, ...]
     known: tuple[Mark, ...]
+
+    @property
+    def key(self) -> str:
+        """A name that no other task of the same search has."""
+        seen = (f"{each.trace.config_name} {each.first}" for each in self.findings)
+        return f"{self.findings[0].mark.clause}: {', '.join(seen)}"
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> list[Finding | None]:
         """For each a shorter one, or none if it was left out; where the time or an interrupt

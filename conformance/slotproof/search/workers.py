@@ -18,8 +18,7 @@ from typing import Any, Protocol, TypeVar
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
-from slotproof.search.judging import Tell
-from slotproof.search.schedule import Stop
+from slotproof.search.schedule import Stop, Tell
 from slotproof.support import bounds, interrupts
 from slotproof_model.proofs.pool import Pool
 
@@ -34,6 +33,10 @@ Done = Callable[[int, Any], None]
 class Task(Protocol[R_co]):
     """Data with a method; the same data gives the same result."""
 
+    @property
+    def key(self) -> str:
+        """A name that no other task of the same search has."""
+
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> R_co: ...
 
 
@@ -45,6 +48,10 @@ class Workers(Protocol):
     """What runs tasks, ``jobs`` of them at once."""
 
     jobs: int
+    memory: bool
+    """Whether the next task may be one that was done before: no time is needed for it."""
+    over: bool
+    """Whether no task is run any more."""
 
     def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
         """Results in the order of the tasks; a task's own failure is raised."""
@@ -56,7 +63,7 @@ class Workers(Protocol):
 class Here:
     """One task after the other, on the engine that is there."""
 
-    jobs = 1
+    jobs, memory, over = 1, False, False
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -81,6 +88,8 @@ class Processes:
     Ctrl-C is this process's business: the others are asked to stop and give back
     what they have; those that don't within some seconds are killed.
     """
+
+    memory = over = False
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
         self.jobs = jobs

@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from slotproof.campaigns.sources import digest
 from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
 from slotproof.search.schedule import Stop
 from slotproof.search.workers import Done, Event, R, Task, no_matter
 from slotproof.support import bounds, interrupts
+from slotproof.support.sources import digest
 
 LOCAL, HERE = "local", "auto"
 """Addresses: a cluster of this machine, for this call; the one that this machine belongs to."""
@@ -93,6 +93,8 @@ class Worker:
 
 class Cluster:
     """Workers of a cluster, so many at once."""
+
+    memory = over = False
 
     def __init__(self, ray: ModuleType, spec: EngineSpec, jobs: int, engine: str) -> None:
         self.jobs, self.engine, self.spec, self._ray = jobs, engine, spec, ray
