@@ -38,7 +38,7 @@ def report(
     writable(folder.out, "--out")
     try:
         outcome, plan, points = merged(runs)
-        subject = runs[0].subject
+        subject = runs[0].head.subject
         capabilities = subject.capabilities
         summary = summaries.summary(outcome, plan, capabilities)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -64,7 +64,7 @@ def report(
 def _runs(folder: Path) -> list[Run]:
     """Return the last campaign of each journal. Raises :class:`UsageProblem` if there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else [folder]
-    found = [runs[-1] for path in paths if (runs := read(path))]
+    found = [runs[-1] for path in paths if (runs := read(path)[0])]
     if not found:
         raise UsageProblem(
             f"{folder} has no journal: `slotproof run --all --out {folder}` writes it"

@@ -47,7 +47,7 @@ from slotproof.search.causes import Cause, causes
 from slotproof.search.cluster import cluster
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
-from slotproof.search.journal import SUFFIX, Journal, Remembering
+from slotproof.search.journal import SUFFIX, Head, Journal, Remembering
 from slotproof.search.patches import Trials
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.search.schedule import Clock
@@ -176,7 +176,7 @@ def _journalled(
         here = stack.enter_context(workers)
         with writing(path, "--out"):
             where = f"{spec.where} {spec.options}".strip()
-            journal = stack.enter_context(closing(Journal(path, subject, plan, where)))
+            journal = stack.enter_context(closing(Journal(path, Head.of(subject, where, plan))))
         if before := journal.run.examples:
             complain(f"{path}: goes on after {before} examples")
         memory = Remembering(journal.run, here, journal)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotproof_model.evaluation.evaluate import outcomes
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, Vector
@@ -57,26 +56,6 @@ class Coverage:
         self.fails |= other.fails
         for what, counts in other.reached.items():
             self.reached[what] += counts
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it; the bits of guards are as many as fit into no number of JSON.
-
-        >>> coverage = Coverage(Counter({"T-OPEN": 2}), holds=1 << 70, commands=3)
-        >>> Coverage.from_json(coverage.to_json()) == coverage
-        True
-        """
-        counts = {name: dict(sorted(getattr(self, name).items())) for name in _COUNTS}
-        reached = {what: dict(sorted(each.items())) for what, each in sorted(self.reached.items())}
-        ran = {"commands": self.commands, "iterations": self.iterations, "reached": reached}
-        return {**counts, "holds": f"{self.holds:x}", "fails": f"{self.fails:x}", **ran}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Coverage:
-        fields: dict[str, Any] = {name: Counter(data.get(name, ())) for name in _COUNTS}
-        fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
-        coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
-        coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})
-        return coverage
 
     @property
     def size(self) -> int:

@@ -72,7 +72,7 @@ class Shape:
         try:
             self._adapter.validate_python(value)
         except ValidationError as error:
-            return _first(error)
+            return misfit_of(error)
         return None
 
     def line(self, value: object) -> str | None:
@@ -102,7 +102,8 @@ def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any
     return Annotated[Union[forms], Field(discriminator=tag)]  # noqa: UP007  # made, not written
 
 
-def _first(error: ValidationError) -> Misfit:
+def misfit_of(error: ValidationError) -> Misfit:
+    """Return the first of what does not fit."""
     first = error.errors(include_url=False)[0]
     message, path = first["msg"], first["loc"]
     if first["type"] == "union_tag_invalid":  # the tag is quoted in it, however long it is

@@ -6,6 +6,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import (
+    no_info_plain_validator_function,
+    plain_serializer_function_ser_schema,
+)
+
 from slotproof.reports import html, text
 from slotproof.reports.view import View
 from slotproof.support.terminal import plain
@@ -32,6 +38,12 @@ class Trace(Record):
     def __repr__(self) -> str:
         clause = self.violations[0].clause if self.violations else "nothing"
         return plain(f"<Trace: {clause} violated by {self.identity.title}, {text.in_all(self)}>")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
+        """In JSON it is an ITF document."""
+        written = plain_serializer_function_ser_schema(itf.to_itf)
+        return no_info_plain_validator_function(from_itf, serialization=written)
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: its style and its script stay in it."""

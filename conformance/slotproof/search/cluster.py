@@ -1,6 +1,6 @@
 """Workers on a Ray cluster: the same tasks, on machines that have slotproof and the build.
 
-A worker starts its engine once. One that is lost, with its machine or alone, is replaced, and its
+A process of the cluster starts its engine once. Where one is lost, with its machine or alone, its
 task is run again from its start; what it told before is kept. Ray is an extra (``slotproof[ray]``).
 """
 
@@ -9,23 +9,22 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-import math
 import os
 import signal
 import socket
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from slotproof.engines.base import Engine, EngineUnusable, built
+from slotproof.engines.base import EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
-from slotproof.search.schedule import Stop
-from slotproof.search.workers import Done, Event, R, Task, no_matter
-from slotproof.support import bounds, interrupts
+from slotproof.search.workers import Elsewhere, Mine, R, Task, Told
+from slotproof.support import bounds
 from slotproof.support.sources import digest
 
 LOCAL, HERE = "local", "auto"
@@ -44,13 +43,13 @@ class Mailbox:
     """An actor beside this process: what workers tell, and whether they are to stop."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[int, int, Any]] = []
+        self._told: list[Told] = []
         self._stopped = 0
 
     def put(self, call: int, number: int, what: Finding | int) -> None:
         self._told.append((call, number, what))
 
-    def take(self) -> list[tuple[int, int, Any]]:
+    def take(self) -> list[Told]:
         told, self._told = self._told, []
         return told
 
@@ -62,159 +61,72 @@ class Mailbox:
         return self._stopped
 
 
-class Worker:
-    """An actor: a process with an engine."""
+def _work(
+    mailbox: Any, spec: EngineSpec, here: tuple[str, str], place: tuple[int, int], task: Task[R]
+) -> R:
+    """Run a task in a process of the cluster. Raises :class:`EngineUnusable` where that has another
+    slotproof or another build."""
+    ray, (call, number), asked = importlib.import_module("ray"), place, [time.monotonic(), False]
+    engine = Mine.opened(spec)
+    for what, mine, yours in zip(
+        ("slotproof", "engine"), (digest(), built(engine).title), here, strict=True
+    ):
+        if mine != yours:
+            raise EngineUnusable(
+                f"a worker of the cluster has another {what} than this machine: {mine}, not {yours}"
+            )
 
-    def __init__(self, spec: EngineSpec, mailbox: Any) -> None:
-        self._ray, self._mailbox = importlib.import_module("ray"), mailbox
-        self._engine: Engine = spec.open()
-        self._asked, self._stopped = 0.0, False
+    def tell(what: Finding | int) -> None:
+        kept = mailbox.put.remote(call, number, what)
+        if isinstance(what, Finding):
+            ray.get(kept)  # it is there, should this worker be lost
 
-    def hello(self) -> tuple[str, str]:
-        """Of what slotproof it is, and which build it has."""
-        return digest(), built(self._engine).title
+    def stop() -> bool:
+        if not asked[1] and time.monotonic() - asked[0] > _ASKED:
+            asked[:] = time.monotonic(), ray.get(mailbox.stopped.remote()) >= call
+        return bool(asked[1])
 
-    def run(self, call: int, number: int, task: Task[R]) -> R:
-        self._asked, self._stopped = time.monotonic(), False
-
-        def tell(what: Finding | int) -> None:
-            kept = self._mailbox.put.remote(call, number, what)
-            if isinstance(what, Finding):
-                self._ray.get(kept)  # it is there, should this worker be lost
-
-        def stop() -> bool:
-            if not self._stopped and time.monotonic() - self._asked > _ASKED:
-                self._asked = time.monotonic()
-                self._stopped = self._ray.get(self._mailbox.stopped.remote()) >= call
-            return self._stopped
-
-        return task.run(self._engine, tell, stop)
+    return task.run(engine, tell, stop)
 
 
-class Cluster:
-    """Workers of a cluster, so many at once."""
+class Cluster(Elsewhere):
+    """Processes of a cluster. Where one is lost, its task is run again."""
 
-    memory = over = False
-
-    def __init__(self, ray: ModuleType, spec: EngineSpec, jobs: int, engine: str) -> None:
-        self.jobs, self.engine, self.spec, self._ray = jobs, engine, spec, ray
+    def __init__(self, ray: ModuleType, spec: EngineSpec, jobs: int, title: str) -> None:
+        super().__init__(jobs)
+        self._ray = ray
         here = ray.get_runtime_context().get_node_id()
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         options = {"num_cpus": 0, "scheduling_strategy": beside}
         self._mailbox = ray.remote(Mailbox).options(**options).remote()
-        self._call = 0
-        self._idle: list[Any] = []
-        self._starting: dict[Any, Any] = {}
-        self._stillborn = 0
-        """Workers, one after the other, that were lost before their engine was there."""
-        self.lost = 0
-        """Workers that were."""
+        self._given = [ray.put(each) for each in (spec, (digest(), title))]
+        self._work = ray.remote(_work).options(num_cpus=1, max_retries=AGAIN - 1)
 
-    def map(
-        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
-    ) -> list[R]:
-        """Results in the order of the tasks; a task's own failure is raised."""
-        self._call += 1
-        results: dict[int, R] = {}
-        waiting = list(reversed(range(len(tasks))))
-        tried = [0] * len(tasks)
-        running: dict[Any, tuple[int, Any]] = {}
-        stopped, patience = False, math.inf
-        while waiting or running:
-            while waiting and self._idle:
-                number, worker = waiting.pop(), self._idle.pop()
-                tried[number] += 1
-                running[worker.run.remote(self._call, number, tasks[number])] = number, worker
-            self._start(min(self.jobs - len(running), len(waiting)))
-            if stop() and not stopped:
-                stopped = True
-                self._mailbox.stop.remote(self._call)
-            if interrupts.arrived():
-                patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
-            refs = [*running, *self._starting]
-            ended, _ = self._ray.wait(refs, timeout=_ASKED, num_returns=1)
-            self._drain(event)
-            for each in ended:
-                if each in self._starting:
-                    self._started(each)
-                    continue
-                number, worker = running.pop(each)
-                try:
-                    results[number] = self._result(each)
-                except _Lost as lost:
-                    self._lose(worker)
-                    if tried[number] >= AGAIN:
-                        raise EngineUnusable(
-                            f"a task was lost with {AGAIN} workers, one after the other: {lost}"
-                        ) from None
-                    waiting.append(number)
-                else:
-                    self._idle.append(worker)
-                    done(number, results[number])
-            if time.monotonic() > patience:  # what was told is kept
-                raise KeyboardInterrupt
-        return [results[number] for number in range(len(tasks))]
+    def submit(self, number: int, task: Task[R]) -> Future[R]:
+        place = self._call, number
+        future: Future[R] = self._work.remote(self._mailbox, *self._given, place, task).future()
+        return future
 
-    def _result(self, of: Any) -> Any:
-        """What a call came to. Raises what it raised, and :class:`_Lost` where its worker is."""
+    def told(self) -> Iterator[Told]:
+        yield from self._ray.get(self._mailbox.take.remote())
+
+    def ask(self, stop: bool) -> None:
+        if stop:
+            self._mailbox.stop.remote(self._call)
+
+    def result(self, future: Future[R]) -> R:
         exceptions = self._ray.exceptions
         try:
-            return self._ray.get(of)
+            return future.result()
         except exceptions.RayTaskError as error:
             raise error.cause from None
-        except exceptions.RayActorError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, EngineUnusable):
-                raise cause from None
-            raise _Lost(_line(error)) from None
-
-    def _start(self, count: int) -> None:
-        """Let so many be on their way; they start at once, wherever there is room."""
-        actor = self._ray.remote(Worker).options(num_cpus=1, max_restarts=0)
-        while len(self._starting) < count:
-            worker = actor.remote(self.spec, self._mailbox)
-            self._starting[worker.hello.remote()] = worker
-
-    def _started(self, hello: Any) -> None:
-        worker = self._starting.pop(hello)
-        try:
-            sources, engine = self._result(hello)
-        except _Lost as lost:
-            self._lose(worker)
-            self._stillborn += 1
-            if self._stillborn >= AGAIN:
-                raise EngineUnusable(f"no worker of the cluster starts: {lost}") from None
-            return
-        self._stillborn = 0
-        told = (("slotproof", sources, digest()), ("engine", engine, self.engine))
-        for what, there, here in told:
-            if there != here:
-                raise EngineUnusable(
-                    f"a worker of the cluster has another {what} than this machine: {there}, not "
-                    f"{here}"
-                )
-        self._idle.append(worker)
-
-    def _lose(self, worker: Any) -> None:
-        self.lost += 1
-        with contextlib.suppress(Exception):
-            self._ray.kill(worker)
-
-    def _drain(self, event: Event) -> None:
-        for call, number, what in self._ray.get(self._mailbox.take.remote()):
-            if call == self._call:
-                event(number, what)
+        except exceptions.RayError as error:
+            raise EngineUnusable(f"a task was lost with {AGAIN} workers: {_line(error)}") from None
 
     def close(self) -> None:
-        """End the workers; their engines with them."""
+        """Ask the workers to end; the cluster ends them, and their engines."""
         with contextlib.suppress(Exception):
             self._mailbox.stop.remote(self._call)
-            for each in (*self._idle, *self._starting.values()):
-                self._ray.kill(each)
-
-
-class _Lost(Exception):
-    """The worker of a call, with the reason."""
 
 
 def _line(error: BaseException) -> str:

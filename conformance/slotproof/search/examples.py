@@ -171,7 +171,9 @@ class _Examples:
         """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
         begun = time.monotonic()
         finished = self._finished()
-        self.result.rest = None if finished else replace(self.batch, before=self.judging.ran)
+        self.result.rest = (
+            None if finished else replace(self.batch, before=self.judging.ran, until=0.0)
+        )
         self.result.seconds = time.monotonic() - begun
         return self.result
 

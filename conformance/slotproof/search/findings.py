@@ -28,9 +28,8 @@ among them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration
@@ -121,20 +120,6 @@ class Mark:
         'INV-OWNER.lost@T-EXTEND'
         """
         return f"{self.clause}@{self.at}" + (f":{self.what}" if self.what else "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Its fields.
-
-        >>> known = Mark("INV-OWNER.lost", ("T-EXTEND",), "step")
-        >>> Mark.from_json(known.to_json()) == known
-        True
-        """
-        return {**vars(self), "transitions": list(self.transitions)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Mark:
-        """What :meth:`to_json` made."""
-        return cls(**{**data, "transitions": tuple(data["transitions"])})
 
     @property
     def slug(self) -> str:

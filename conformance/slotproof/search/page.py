@@ -53,14 +53,14 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
     the points of each. Raises :class:`BadJournal` for several builds, or for one search twice."""
     first, *others = runs
     for other in others:
-        for what in ("slotproof", "sources", "build", "offers", "set_aside", "profile"):
-            if first.head.get(what) != other.head.get(what):
+        for what in ("slotproof", "sources", "subject", "set_aside", "profile"):
+            if getattr(first.head, what) != getattr(other.head, what):
                 raise BadJournal(f"the journals are of two searches: not the same {what}")
-    seeds = [run.head["seed"] for run in runs]
+    seeds = [run.head.seed for run in runs]
     twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
     if twice is not None:
         raise BadJournal(f"two journals have the seed {twice}: their examples are the same")
-    plans = [run.plan for run in runs]
+    plans = [run.head.plan for run in runs]
     configs = {name: each for plan in plans for name, each in plan.configs.items()}
     whole = replace(plans[0], configs=configs, examples=None, seconds=float("inf"))
     outcomes = [run.outcome() for run in runs]
@@ -138,7 +138,7 @@ def render(
             traces=traces,
             sure=[*left(outcome, points)],
             never=summary["transitions"]["never"],
-            unseen=runs[0].subject.capabilities.unseen,
+            unseen=runs[0].head.subject.capabilities.unseen,
             duration=duration,
             width=WIDTH,
             height=HEIGHT,

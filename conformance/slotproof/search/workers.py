@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import multiprocessing.synchronize
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
@@ -82,22 +82,34 @@ class Here:
         """The engine is its owner's."""
 
 
-class Processes:
-    """Several processes, each with an engine of its own.
+class Elsewhere:
+    """Other processes, each with an engine of its own.
 
-    Ctrl-C is this process's business: the others are asked to stop and give back
-    what they have; those that don't within some seconds are killed.
+    Ctrl-C is this process's business: the others are asked to stop and give back what they have.
+    Nobody waits longer than some seconds for them.
     """
 
     memory = over = False
 
-    def __init__(self, spec: EngineSpec, jobs: int) -> None:
-        self.jobs = jobs
-        context = multiprocessing.get_context("spawn")  # fork and torch do not go together
-        self._told: Any = context.Queue()
-        self._stop = context.Event()
-        self._pool = Pool(jobs, context, _begin, (spec, self._told, self._stop))
-        self._call = 0
+    def __init__(self, jobs: int) -> None:
+        self.jobs, self._call = jobs, 0
+
+    def submit(self, number: int, task: Task[R]) -> Future[R]:
+        """Let somebody run a task."""
+        raise NotImplementedError
+
+    def told(self) -> Iterator[Told]:
+        """Yield all that was told since the last time."""
+        raise NotImplementedError
+
+    def ask(self, stop: bool) -> None:
+        """Ask those that run tasks to stop, or let them run again."""
+        raise NotImplementedError
+
+    def result(self, future: Future[R]) -> R:
+        """Return the result of a task that is over. Raises :class:`EngineUnusable` where its
+        process is lost."""
+        raise NotImplementedError
 
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
@@ -105,41 +117,72 @@ class Processes:
         """Results in the order of the tasks; a task's own failure is raised."""
         self._call += 1
         if not stop():
-            self._stop.clear()  # what ended the tasks before need not end these
-        futures: list[Future[R]] = [
-            self._pool.submit(_work, self._call, number, task) for number, task in enumerate(tasks)
-        ]
-        numbers = {future: number for number, future in enumerate(futures)}
-        open_: set[Future[R]] = set(futures)
+            self.ask(stop=False)  # what ended the tasks before need not end these
+        waiting = deque(enumerate(tasks))
+        running: dict[Future[R], int] = {}
+        results: dict[int, R] = {}
+        failed: dict[int, BaseException] = {}
         patience = math.inf
-        while open_:
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                number, task = waiting.popleft()
+                running[self.submit(number, task)] = number
             if stop():
-                self._stop.set()
+                self.ask(stop=True)
             if interrupts.arrived():
                 patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
-            ended, open_ = wait(open_, 0.1, FIRST_COMPLETED)
-            self._drain(event)
-            for future in sorted(ended, key=numbers.__getitem__):
-                if not future.exception():
-                    done(numbers[future], future.result())
+            ended, _ = wait(running, 0.1, FIRST_COMPLETED)
+            for call, number, what in self.told():
+                if call == self._call:  # what comes late is in the result already
+                    event(number, what)
+            for future in sorted(ended, key=running.__getitem__):
+                number = running.pop(future)
+                try:
+                    results[number] = self.result(future)
+                except Exception as error:  # noqa: BLE001  # raised when all are over
+                    failed[number] = error
+                else:
+                    done(number, results[number])
             if time.monotonic() > patience:  # what was told is kept
                 raise KeyboardInterrupt
+        for number in sorted(failed):
+            raise failed[number]
+        return [results[number] for number in range(len(tasks))]
+
+
+Told = tuple[int, int, Finding | int]
+"""The number of the call and of the task, and what the task tells."""
+
+
+class Processes(Elsewhere):
+    """Processes of this machine."""
+
+    def __init__(self, spec: EngineSpec, jobs: int) -> None:
+        super().__init__(jobs)
+        context = multiprocessing.get_context("spawn")  # fork and torch do not go together
+        self._told: Any = context.Queue()
+        self._stop = context.Event()
+        self._pool = Pool(jobs, context, _begin, (spec, self._told, self._stop))
+
+    def submit(self, number: int, task: Task[R]) -> Future[R]:
+        return self._pool.submit(_work, self._call, number, task)
+
+    def told(self) -> Iterator[Told]:
+        with suppress(queue.Empty):
+            while True:
+                yield self._told.get_nowait()
+
+    def ask(self, stop: bool) -> None:
+        (self._stop.set if stop else self._stop.clear)()
+
+    def result(self, future: Future[R]) -> R:
         try:
-            return [future.result() for future in futures]
+            return future.result()
         except BrokenProcessPool:
             interrupts.check()  # who interrupts this process may have ended the others as well
             raise EngineUnusable(
                 "a process of --jobs died; with --jobs 1 its reason is seen"
             ) from None
-
-    def _drain(self, event: Event) -> None:
-        while True:
-            try:
-                call, number, what = self._told.get_nowait()
-            except queue.Empty:
-                return
-            if call == self._call:  # what comes late is in the result already
-                event(number, what)
 
     def close(self) -> None:
         """Let the processes end; their engines with them."""
@@ -147,25 +190,30 @@ class Processes:
         self._pool.end(bounds.PARTING_SECONDS)
 
 
-class _Mine:
-    """What a worker process has."""
+class Mine:
+    """What a process of workers has."""
 
-    spec: EngineSpec
     engine: Engine | None = None
+    spec: EngineSpec
     told: Any
-    stop: multiprocessing.synchronize.Event
+    stop: Any
+
+    @classmethod
+    def opened(cls, spec: EngineSpec) -> Engine:
+        """Return the engine of this process, started once."""
+        if cls.engine is None:
+            cls.engine = spec.open()
+            Finalize(None, cls.engine.close, exitpriority=10)
+        return cls.engine
 
 
-def _begin(spec: EngineSpec, told: Any, stop: multiprocessing.synchronize.Event) -> None:
-    _Mine.spec, _Mine.told, _Mine.stop = spec, told, stop
+def _begin(spec: EngineSpec, told: Any, stop: Any) -> None:
+    Mine.spec, Mine.told, Mine.stop = spec, told, stop
 
 
 def _work(call: int, number: int, task: Task[R]) -> R:
-    if _Mine.engine is None:
-        _Mine.engine = _Mine.spec.open()
-        Finalize(None, _Mine.engine.close, exitpriority=10)
     return task.run(
-        _Mine.engine, lambda what: _Mine.told.put((call, number, what)), _Mine.stop.is_set
+        Mine.opened(Mine.spec), lambda what: Mine.told.put((call, number, what)), Mine.stop.is_set
     )
 
 
