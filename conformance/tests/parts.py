@@ -35,13 +35,10 @@ def rooms(*names: str) -> tuple[str, ...]:
 _RUN = ("support", "cli", "engines", "lockstep", "protocol", "reports", "search", "traces")
 _REFEREE = (*rooms(*_RUN), "impl", "model")
 """What finds, shrinks and replays."""
-_COMMANDS = (
-    *rooms(*_RUN, "campaigns", "matrices", "driver_checks"),
-    "model/slotproof_model/proofs/pool.py",
-)
+_COMMANDS = (*rooms(*_RUN, "matrices", "driver_checks"), "model/slotproof_model/proofs/pool.py")
 """What deals with signals, processes and the ends of commands."""
 _BUILDS = (
-    *(*_REFEREE, *rooms("campaigns", "drivers/common", "environments", "logs")),
+    *(*_REFEREE, *rooms("drivers/common", "environments", "logs")),
     *(*rooms("matrices"), f"{TESTS}/*.py"),
 )
 _WHEEL = (
@@ -133,10 +130,7 @@ PARTS = {
     ),
     "fuzz": Part(
         module("tests.fuzz", "--inputs", "2000"),
-        inputs=(
-            *(*_REFEREE, f"{TESTS}/fuzz"),
-            *rooms("campaigns", "driver_checks", "drivers/examples", "logs"),
-        ),
+        inputs=(*(*_REFEREE, f"{TESTS}/fuzz"), *rooms("driver_checks", "drivers/examples", "logs")),
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
     "sglang": Part(

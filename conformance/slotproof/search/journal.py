@@ -11,6 +11,7 @@ dropped. A file has campaigns one after the other, each with a head; one process
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import time
@@ -20,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter, ValidationError
 
 from slotproof.protocol.config import BadConfig, EngineConfig
@@ -237,22 +237,19 @@ class Journal:
         self.problem = ""
         """Why lines are missing. That ends no search."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._begin(head)
+        except BlockingIOError:
+            self.close()
             raise BadJournal(f"{path}: another run writes to this journal") from None
-        self._file = -1
-        try:
-            self._open(head)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, head: Head) -> None:
-        every, self._end = read(self.path) if self.path.exists() else ([], 0)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        self._file = os.open(self.path, flags, 0o666)
+    def _begin(self, head: Head) -> None:
+        every, self._end = read(self.path)
         os.ftruncate(self._file, self._end)
         os.lseek(self._file, self._end, os.SEEK_SET)
         begun = [run for run in every[-1:] if run.end is None and run.head == head]
@@ -294,10 +291,7 @@ class Journal:
 
     def close(self) -> None:
         """Let another process write."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-        self._lock.release()
+        os.close(self._file)
 
 
 def read(path: Path) -> tuple[list[Run], int]:

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slotproof.campaigns import page
-from slotproof.campaigns.lines import Head
-from slotproof.campaigns.state import CampaignState, Place, Point
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
+from slotproof.search import page, report as summaries
+from slotproof.search.campaign import Outcome, Point, Subject
+from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, Mark
+from slotproof.search.journal import Head, Run
+from slotproof.search.plan import Plan
 
 ROOT = Path(__file__).parents[3]
 
 
-def state() -> CampaignState:
-    """After an hour, with the findings that are in the documents."""
-    offered = InProcessEngine().capabilities.to_json()
-    told = ("sglang 0.5.23", "sglang==0.5.23", "", "sglang", offered, dict(CONFIGS), 0, "1", "a")
-    made = CampaignState(Head(*told, 40, 2000, (), None, "", 32, 1))
-    for number in range(200):
-        made.points.append(
-            Point(18.0 * number, 450 * number, int(9000 * (1 - 0.98**number)), 30, number // 40)
-        )
-    made.places["p1"] = Place(examples=90_000, seen={"x"})
-    for path in sorted((ROOT / "docs" / "findings").glob("sglang-0.5.23-*.itf.json")):
-        trace = load_trace(path)
-        mark = Mark(trace.violations[0].clause, (path.name,), "step")
-        made.findings.add(Finding(mark, trace, 7))
-    first, *_ = made.findings.all()
-    made.judged[first.id] = "idle: it stops with the same words"
-    return made
+def found() -> list[Cause]:
+    """The causes of the findings that are in the documents."""
+    paths = sorted((ROOT / "docs" / "findings").glob("sglang-0.5.23-*.itf.json"))
+    traces = {path: load_trace(path) for path in paths}
+    marks = {path: Mark(traces[path].violations[0].clause, (path.name,), "step") for path in paths}
+    return causes([Finding(marks[path], traces[path], 7) for path in paths])
 
 
-def status(folder: Path) -> str:
-    """The page of that campaign."""
-    return page.render(state(), where=lambda each: f"{folder}/{each.mark.slug}")
+def report(folder: Path) -> str:
+    """The page after an hour on two machines."""
+    engine, plan = InProcessEngine(), Plan(dict(CONFIGS), examples=90_000)
+    subject = Subject.of(engine, "reference")
+    runs = [Run(Head.of(subject, "", plan)), Run(Head.of(subject, "", Plan(dict(CONFIGS), seed=1)))]
+    outcome = Outcome(subject.build.title, "reference", subject.build, seconds=7200.0)
+    outcome.configs = list(CONFIGS)
+    outcome.findings = [each for cause in found() for each in cause.findings]
+    outcome.run["p1"], outcome.shown["INV-OWNER.lost@T-EXTEND"] = 90_000, 3
+    points = [
+        [Point(18.0 * n, 450 * n, int(400 * (1 - fast**n)), n // 40, n < 90) for n in range(200)]
+        for fast in (0.98, 0.95)
+    ]
+    summary = summaries.summary(outcome, plan, engine.capabilities)
+    known = {found()[0].name: "idle: it stops with the same words"}
+    links = lambda each: f"{folder}/{each.mark.slug}"  # noqa: E731
+    return page.render(runs, outcome, points, found(), known, summary, links, folder)

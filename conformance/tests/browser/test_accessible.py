@@ -82,9 +82,9 @@ def test_an_index_of_counterexamples(page: Any, tmp_path: Path) -> None:
     assert serious(page, tmp_path / "index.html") == []
 
 
-def test_the_status_page_of_a_campaign(page: Any, tmp_path: Path) -> None:
-    path = tmp_path / "status.html"
-    path.write_text(pages.status(tmp_path))
+def test_the_report_of_long_runs(page: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(pages.report(tmp_path))
     assert serious(page, path) == []
 
 

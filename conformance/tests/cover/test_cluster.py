@@ -1,4 +1,4 @@
-"""Campaigns on a Ray cluster of this machine: the same, also when a worker is killed.
+"""Long runs on a Ray cluster of this machine: the same, also when a worker is killed.
 
 Without Ray (an extra, ``slotproof[ray]``) what needs it is skipped, and the end of pytest says so.
 """
@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.campaigns import cluster as clusters
-from slotproof.campaigns.cluster import cluster
-from slotproof.campaigns.journal import canonical
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
+from slotproof.search import cluster as clusters
+from slotproof.search.cluster import cluster
 from slotproof.search.findings import Finding, Mark
 from tests.processes import Descent, finished
 
@@ -31,7 +30,7 @@ MUTANT = "reference:22213-double-count"
 NAME = "reference 1 with 22213-double-count"
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
-    reason="campaigns on a Ray cluster were NOT tested: there is no ray (pip install '.[ray]')",
+    reason="runs on a Ray cluster were NOT tested: there is no ray (pip install '.[ray]')",
 )
 
 
@@ -43,6 +42,8 @@ class Killing:
 
     def __init__(self, number: int, note: Path | None) -> None:
         self.number, self.note = number, note
+
+    key = "killing"
 
     def run(self, engine: Any, tell: Any, stop: Any) -> tuple[int, str]:
         tell(Finding(Mark("INV-ONCE.reported", (), "step"), BLANK, self.number))
@@ -57,6 +58,8 @@ class Failing:
 
     def __init__(self, deadly: bool) -> None:
         self.deadly = deadly
+
+    key = "failing"
 
     def run(self, engine: Any, tell: Any, stop: Any) -> None:
         if self.deadly:
@@ -88,7 +91,6 @@ def test_a_lost_workers_task_is_run_again(two: Any, tmp_path: Path) -> None:
     )
     assert results == [(number, "1 with 22213-double-count") for number in range(3)]
     assert sorted(done) == [(number, results[number]) for number in range(3)]
-    assert two.lost == 1
     assert {(number, what.first) for number, what in told} == {(0, 0), (1, 1), (2, 2)}, "no less"
 
 
@@ -104,11 +106,11 @@ def test_what_a_task_raises_is_raised_and_who_kills_all_is_told(two: Any) -> Non
 
 @pytest.mark.slow
 @needs_ray
-def test_a_campaign_with_a_worker_killed_is_the_same(descent: Descent, tmp_path: Path) -> None:
+def test_a_run_with_a_worker_killed_finds_the_same(descent: Descent, tmp_path: Path) -> None:
     """And nothing is left of the cluster."""
-    plan = ["--engine", MUTANT, "--config", "p1", "--config", "p4", "--steps", "12", "--task", "5"]
-    argv = [sys.executable, "-m", "slotproof.cli.app", "campaign", *plan]
-    argv += ["--examples", "60", "--step-timeout", "600", "--journal"]
+    plan = ["--engine", MUTANT, "--config", "p1", "--config", "p4", "--steps", "12"]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "run", "--all", *plan]
+    argv += ["--examples", "60", "--step-timeout", "600", "--out"]
     assert finished([*argv, tmp_path / "here"]).returncode == 1
     process = subprocess.Popen(
         [*argv, str(tmp_path / "ray"), "--ray", "local", "--jobs", "2"],
@@ -118,22 +120,24 @@ def test_a_campaign_with_a_worker_killed_is_the_same(descent: Descent, tmp_path:
         stderr=subprocess.PIPE,
     )
     try:
-        killed = kill_one(process, descent, tmp_path / "ray" / "journal.jsonl")
+        killed = kill_one(process, descent, tmp_path / "ray")
         _, err = process.communicate(timeout=600)
     finally:
         process.kill()
         process.communicate()
     assert killed and process.returncode == 1, err
-    assert canonical(tmp_path / "ray") == canonical(tmp_path / "here")
+    here, there = (sorted((tmp_path / name).glob("*.itf.json")) for name in ("here", "ray"))
+    assert [each.name for each in here] == [each.name for each in there] != []
+    assert [each.read_bytes() for each in here] == [each.read_bytes() for each in there]
     assert descent.outlive(20.0) == {}
 
 
-def kill_one(process: subprocess.Popen[str], descent: Descent, journal: Path) -> bool:
+def kill_one(process: subprocess.Popen[str], descent: Descent, folder: Path) -> bool:
     """A worker, once a task is done; whether there was one."""
     while process.poll() is None:
         time.sleep(0.02)
-        if journal.exists() and b'"kind":"task"' in journal.read_bytes():
-            workers = [pid for pid, said in descent.alive().items() if "ray::Worker" in said]
+        if any(b'"kind":"task"' in each.read_bytes() for each in folder.glob("*.jsonl")):
+            workers = [pid for pid, said in descent.alive().items() if "ray::_work" in said]
             for pid in workers[:1]:
                 os.kill(pid, signal.SIGKILL)
                 return True
@@ -153,12 +157,12 @@ def test_a_cluster_that_is_not_there_is_one_line(
     address: str, says: str, tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "_imported", lambda: None)
-    argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", address]
+    argv = ["run", "--all", "--examples", "5", "--out", str(tmp_path), "--ray", address]
     assert says in cli.wrong(argv)
 
 
 def test_no_ray_is_one_line(tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.util.scheduling_strategies", None)
     monkeypatch.setitem(sys.modules, "ray", None)
-    argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", "local"]
+    argv = ["run", "--all", "--examples", "5", "--out", str(tmp_path), "--ray", "local"]
     assert "pip install 'slotproof[ray]'" in cli.wrong(argv)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from slotproof.campaigns.sources import release
 from slotproof.cli.app import status
 from slotproof.cli.commands import tree
 from slotproof.cli.epilogs import HELP
+from slotproof.support.sources import release
 from tests.processes import finished
 
 SLOTPROOF = Path(sys.executable).with_name("slotproof")
@@ -102,8 +102,8 @@ def test_version(cli: Any) -> None:
     [
         ("bash", "slotproof pro", "prove\n"),
         ("bash", "slotproof show --forma", "--format\n"),
-        ("fish", "slotproof ca", "campaign\tSearch a build"),
-        ("zsh", "slotproof ca", """_arguments '*: :(("campaign":"Search a build"""),
+        ("fish", "slotproof rep", "report\tMerge the journals"),
+        ("zsh", "slotproof repo", """_arguments '*: :(("report":"Merge the journals"""),
     ],
 )
 def test_a_shell_completes(

@@ -30,7 +30,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     ),
     "slotproof": (
         *("support", "protocol", "drivers", "environments", "engines", "lockstep", "traces"),
-        *("reports", "search", "campaigns", "logs", "matrices", "spec_documents"),
+        *("reports", "search", "logs", "matrices", "spec_documents"),
         *("driver_checks", "cli", "plugin", ""),
     ),
 }

@@ -33,7 +33,7 @@ class Input:
     @property
     def path(self) -> str:
         """Where it is, from a folder of its own."""
-        return "journal/journal.jsonl" if self.kind == "journals" else "input.json"
+        return "journal/reference-seed0.journal.jsonl" if self.kind == "journals" else "input.json"
 
 
 def any_odd(rng: Random) -> str:

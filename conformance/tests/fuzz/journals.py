@@ -1,4 +1,4 @@
-"""Journals with changes, and what reads them: a report, a merge, a campaign that goes on."""
+"""Journals with changes, and what reads them: a report, a run that goes on."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from tests.fuzz.files import joined, reordered
 from tests.fuzz.given import FOLDER, OUT, Input, any_odd, text_changed
 from tests.fuzz.mutations import broken
 
-REPORT = ("campaign", "--journal", FOLDER)
+REPORT = ("report", FOLDER, "--out", OUT)
 
 
 def reading(data: bytes) -> list[tuple[str, ...]]:
-    """The command lines that a journal is for; the last one goes on with it."""
+    """The command lines that a journal is for; that of the reference engine is gone on with."""
     head = json.loads(data.splitlines()[0])
-    asked = ("--engine", head["spec"], "--seed", str(head["seed"]), *seeds.CAMPAIGN)
-    merge = ("campaign", "--merge", FOLDER, "--journal", OUT)
-    return [
-        REPORT,
-        (*REPORT, "--json"),
-        *([] if "parts" in head else [merge]),
-        ("campaign", "--journal", FOLDER, *asked, "--examples", "7"),
-    ]
+    on = ("run", "--all", "--out", FOLDER, "--examples", "6", *seeds.CAMPAIGN)
+    goes_on = [on] if head["subject"]["spec"] == "reference" else []
+    return [REPORT, (*REPORT, "--json"), *goes_on]
 
 
 def journal(rng: Random) -> Input:
-    """A folder for `campaign`."""
+    """A folder for `report` and `run`."""
     data = rng.choice(list(seeds.files("journals").values()))
     argv, lines = rng.choice(reading(data)), data.splitlines()
     way = rng.randrange(10)
@@ -43,26 +38,26 @@ def journal(rng: Random) -> Input:
 
 
 def _sense(rng: Random, line: Any) -> Any:
-    """Another round, task or example, a finding that is another one's, figures that can't be."""
+    """Another task or example, a finding that is another one's, figures that can't be."""
     number = rng.choice((0, 1, 2, 3, 1000, 10**9, 10**18, -1))
     way = rng.randrange(6)
-    findings = [each for each in (line.get("finding"), *line.get("findings", ())) if each]
-    findings += [each for each in line.get("results", ()) if each]
+    result = line.get("result", line)
+    found = result if isinstance(result, list) else result.get("findings", ())
+    findings = [each for each in found if each]
     if way == 0 and findings:
         finding = rng.choice(findings)
         part = rng.choice((finding, finding["mark"], finding["trace"]))
         part[rng.choice(list(part))] = rng.choice((any_odd(rng), number))
-    elif way == 1 and line.get("kept"):
-        kept = rng.choice(line["kept"])
-        kept[rng.choice(list(kept))] = rng.choice((any_odd(rng), number, []))
-    elif way == 2 and "coverage" in line:
-        part = line["coverage"]
+    elif way == 1 and isinstance(result, dict):
+        result[rng.choice(list(result))] = rng.choice((any_odd(rng), number, []))
+    elif way == 2 and "coverage" in result:
+        part = result["coverage"]
         part[rng.choice(list(part))] = rng.choice((any_odd(rng), number, {}, "ffff"))
     elif way == 3 and "configs" in line:
         part = rng.choice(list(line["configs"].values()))
         part[rng.choice(list(part))] = rng.choice((any_odd(rng), number))
-    elif way == 4 and "offers" in line:
-        part = line["offers"]
+    elif way == 4 and "subject" in line:
+        part = line["subject"]["capabilities"]
         part[rng.choice(list(part))] = rng.choice((any_odd(rng), number, []))
     else:
         line[rng.choice(list(line))] = rng.choice((any_odd(rng), number))

@@ -1,4 +1,4 @@
-"""The status page of a campaign in a browser: nothing loaded, nothing cut off, light and dark."""
+"""The report of long runs in a browser: nothing loaded, nothing cut off, light and dark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.browser
 def test_it_fits(
     width: int, scheme: Literal["light", "dark"], browser: Any, tmp_path: Path
 ) -> None:
-    path = tmp_path / "status.html"
-    path.write_text(pages.status(tmp_path))
+    path = tmp_path / "report.html"
+    path.write_text(pages.report(tmp_path))
     said: list[str] = []
     context = browser.new_context(
         offline=True, color_scheme=scheme, viewport={"width": width, "height": 900}
@@ -31,14 +31,9 @@ def test_it_fits(
     )
     shown.goto(path.as_uri())
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
-    again = shown.get_by_label("loads again every 30 seconds")
-    assert again.is_visible() and again.is_checked()
-    again.uncheck()
-    shown.reload()
-    assert not again.is_checked(), "it stays as it was left"
-    assert shown.locator("svg polyline").count() == 3
-    assert shown.locator(".finding").count() == len(pages.state().findings.all()) > 5
-    assert shown.locator("h2:text('Findings in the baseline') ~ .finding").all_inner_texts() == [
+    assert shown.locator("svg polyline").count() == 4
+    assert shown.locator(".finding").count() == len(pages.found()) > 5
+    assert shown.locator("h2:text('Known causes') ~ .finding").all_inner_texts() == [
         each.inner_text() for each in shown.locator(".known").all()
     ], "new ones stand before"
     assert shown.locator(".known").count() == 1
