@@ -3,9 +3,8 @@ code of today.
 
 A trace is written again in the form that it had, with its states or without, if it still shows the
 clause that it is kept for. Otherwise the file stays, the program says so and ends with status 1.
-In its scope are the traces in ``docs/findings``, the folders of options and of gates among them,
-and those of the snapshots. The traces beside a matrix are not: ``slotproof matrix`` writes them
-together with the table that counts their commands. ``--only 'matrix/traces/*'`` takes those, too.
+In its scope are all traces in ``docs/findings`` and those of the snapshots. A trace beside a matrix
+keeps its commands, which the table counts.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ class NotShown(Exception):
 def committed(only: str = "*.itf.json") -> list[Path]:
     """Return the traces in scope whose path in the repository ends as a pattern says."""
     paths = sorted([*FINDINGS.rglob("*.itf.json"), *SNAPSHOTS.glob("*.itf.json")])
-    beside = "matrix" in only  # asked for by name
-    wanted = (path for path in paths if path.match(only) and not path.match(CHOICE))
-    return [path for path in wanted if beside or path.parent.name != "traces"]
+    return [path for path in paths if path.match(only) and not path.match(CHOICE)]
 
 
 def build_of(trace: Trace) -> EngineSpec:

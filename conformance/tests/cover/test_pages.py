@@ -8,12 +8,12 @@ record the others again and compare whole files.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from slotproof.engines.reference import InProcessEngine
 from slotproof.reports import forms
 from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import load_trace
@@ -21,7 +21,7 @@ from slotproof.reports.view import View
 from slotproof.traces import itf
 from tests import traces_again
 from tests.pictures import DRAWN_FROM, PICTURES, TRACE, digests
-from tests.traces_again import SNAPSHOTS, NotShown, committed
+from tests.traces_again import SNAPSHOTS, committed
 
 ALL = committed()
 RENEW = "it is stale: make traces"
@@ -43,16 +43,10 @@ def test_a_trace_says_what_this_code_says(path: Path) -> None:
     assert itf.text_of(trace) == path.read_text(encoding="utf-8"), RENEW
     for each in trace.violations:
         if each.clause == "INV-STEP.state":
-            assert each.variable, RENEW
+            assert each.variable or "exists only in the" in each.detail, RENEW
             keeps = trace.config.draft and trace.engine.startswith("vllm")  # nothing explains it
             assert keeps or trace.explained is not None, RENEW
         assert "=None" not in each.detail, RENEW
-
-
-def test_a_trace_that_shows_something_else_is_not_written() -> None:
-    trace = load_trace(SNAPSHOTS / "double-count.itf.json")
-    with pytest.raises(NotShown, match=r"INV-SUM-FULL.reported any more: it conforms"):
-        traces_again.recorded(trace, InProcessEngine())
 
 
 def test_the_program_writes_what_is_stale_and_ends_with_1_where_nothing_shows(
@@ -77,10 +71,17 @@ def test_the_program_writes_what_is_stale_and_ends_with_1_where_nothing_shows(
     assert (tmp_path / "other.itf.json").read_text() == json.dumps(other)
 
 
-def test_traces_beside_a_matrix_are_recorded_only_by_name() -> None:
-    assert not any("matrix" in path.as_posix() for path in ALL)
-    assert len(ALL) > 70 and len(committed("matrix/traces/*.itf.json")) > 50
+def test_every_trace_is_recorded_again_and_one_by_name() -> None:
+    assert len(ALL) > 190 and len(committed("matrix/traces/*.itf.json")) > 50
     assert [path.name for path in committed("*-retract-tail.itf.json")] == [TRACE.name]
+
+
+def test_findings_name_their_public_reports() -> None:
+    every = {path.stem: path.read_text() for path in traces_again.FINDINGS.glob("*.md")}
+    named = {name: {*re.findall(r"#(\d+)", text)} for name, text in every.items()}
+    assert named["swa-deferred-free"] >= {"36081", "36135"}
+    assert "29352" in named["swa-locked-full"] and "23174" in named["page-16-window"]
+    assert named["stop-ahead"] >= {"35755", "30142", "50692"}
 
 
 def test_the_picture_is_of_the_page_as_it_is() -> None:

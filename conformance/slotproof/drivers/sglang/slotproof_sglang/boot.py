@@ -7,13 +7,14 @@ a stub for the real thing; and the engine is imported last.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,14 @@ def import_engine() -> str:
 
     transformers.AutoConfig.register = tolerant
     importlib.import_module("sglang.srt.managers.scheduler")
+    # What a scheduler imports when it is built: once here, and not in each process.
+    for module in ("sglang.srt.models.registry", "sglang.srt.managers.tp_worker"):
+        with suppress(Exception):
+            importlib.import_module(module)
     leave_no_shared_memory()
     readable_tree()
+    gc.collect()
+    gc.freeze()  # else a collection in a template copies all that it shares with this process
     return str(importlib.import_module("sglang").__version__)
 
 
