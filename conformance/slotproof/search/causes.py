@@ -29,7 +29,7 @@ class Cause:
     why: str
     """A sentence: the reason to take them for one bug."""
     findings: tuple[Finding, ...]
-    """The plainest first."""
+    """One of each identity, the plainest first."""
     patch: str = ""
     """The patch of a known bug that removes each of them; empty: none does."""
 
@@ -82,7 +82,10 @@ def _look(finding: Finding) -> tuple[object, ...]:
 def _cause(
     group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str], method: str
 ) -> Cause:
-    found = tuple(sorted(group, key=lambda each: each.plainness))
+    plainest: dict[str, Finding] = {}
+    for each in sorted(group, key=lambda each: each.plainness):
+        plainest.setdefault(each.id, each)
+    found = tuple(plainest.values())
     first = found[0]
     patch = removed.get(first.id, "")
     if patch:

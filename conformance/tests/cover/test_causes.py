@@ -97,6 +97,7 @@ def test_findings_of_the_one_method_that_differs_from_the_base() -> None:
     """A known bug is a cause of its own."""
     found = causes([SAVE, LOST, TICK, FULL], {LOST.id: "p"}, {}, "Slot.save in e/slot.py")
     assert names(found) == [[SAVE.id, FULL.id, TICK.id], [LOST.id]]
+    assert names(causes([SAVE, replace(SAVE, first=9), TICK], {}, {}, "f")) == [[SAVE.id, TICK.id]]
     assert found[0].why == "its Python files differ from the base's in Slot.save in e/slot.py alone"
     assert len(causes([SAVE, TICK])) == 2
 
