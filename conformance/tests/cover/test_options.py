@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from slotproof.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig, ch
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan
-from slotproof.search.rules import clients_for, rules_of
+from slotproof.search.rules import machine_for
 
 
 class Ending(InProcessEngine):
@@ -205,9 +205,9 @@ def test_an_option_that_was_never_at_work_is_told() -> None:
 
 def test_where_a_pause_retracts_turns_are_paused() -> None:
     """And nowhere else is another rule drawn."""
-    offered = InProcessEngine().capabilities.commands
+    offered, host = InProcessEngine().capabilities.commands, cast("Any", None)
     names = [
-        {each.name for each in rules_of(clients_for(offered, config))}
+        {each.function.__name__ for each in machine_for(host, offered, config).rules()}
         for config in (SERVED["p4-pause"], CONFIGS["p4"])
     ]
     assert names[0] - names[1] == {"turn_and_pause"}
