@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_a_trace_says_what_this_code_says(path: Path) -> None:
     assert itf.text_of(trace) == path.read_text(encoding="utf-8"), RENEW
     for each in trace.violations:
         if each.clause == "INV-STEP.state":
-            assert each.variable or "exists only in the" in each.detail, RENEW
+            assert bool(each.variable) != ("exists only in the" in each.detail), RENEW
             keeps = trace.config.draft and trace.engine.startswith("vllm")  # nothing explains it
             assert keeps or trace.explained is not None, RENEW
         assert "=None" not in each.detail, RENEW
@@ -53,20 +52,22 @@ def test_the_program_writes_what_is_stale_and_ends_with_1_where_nothing_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (SNAPSHOTS / "double-count.itf.json").read_text()
-    old = json.loads(text)
+    old, other, right = (json.loads(text) for _ in range(3))
     old["#meta"]["slotproof"]["violated"][0]["detail"] = "full: lent=None"
-    other = json.loads(text)
     other["#meta"]["slotproof"]["violated"][0].update(invariant="INV-OWNER", conjunct="lost")
-    for name, document in (("old", old), ("other", other)):
+    build = {**right["#meta"]["slotproof"].pop("build"), "argument": "reference"}
+    right["#meta"]["slotproof"].update(engine="reference 1", spec="reference", build=build)
+    for name, document in (("old", old), ("other", other), ("right", right)):
         (tmp_path / f"{name}.itf.json").write_text(json.dumps(document))
     for name in ("ROOT", "FINDINGS", "SNAPSHOTS"):
         monkeypatch.setattr(traces_again, name, tmp_path if name != "SNAPSHOTS" else tmp_path / "x")
-    monkeypatch.setattr(sys, "argv", ["make traces"])
+    monkeypatch.setattr("sys.argv", ["make traces"])
     assert traces_again.main() == 1
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "old.itf.json: recorded"
     assert said[1].startswith("other.itf.json: does not show INV-OWNER.lost any more: INV-")
-    assert said[2].startswith("1 of 2 recorded in ")
+    assert said[2] == "right.itf.json: does not show INV-SUM-FULL.reported any more: it conforms"
+    assert said[3].startswith("1 of 3 recorded in ")
     assert (tmp_path / "old.itf.json").read_text() == text
     assert (tmp_path / "other.itf.json").read_text() == json.dumps(other)
 

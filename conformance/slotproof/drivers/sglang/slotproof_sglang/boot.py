@@ -114,7 +114,8 @@ def import_engine() -> str:
 
     transformers.AutoConfig.register = tolerant
     importlib.import_module("sglang.srt.managers.scheduler")
-    # What a scheduler imports when it is built: once here, and not in each process.
+    # A scheduler imports these when it is built: do it once, before the forks. A build that lacks
+    # one, or fails to import it, says so there.
     for module in ("sglang.srt.models.registry", "sglang.srt.managers.tp_worker"):
         with suppress(Exception):
             importlib.import_module(module)
