@@ -27,7 +27,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
     "run": (
         (
             "slotproof run --engine reference:22213-double-count",
-            "slotproof run --engine sglang==0.5.23 --all --seconds 28800 --jobs 8 --out night",
+            "slotproof run --engine sglang==0.5.23 --all --seconds 28800 --out night",
             "slotproof run --engine 'cmd:python toy.py' --config p1",
         ),
         _SEARCHED,

@@ -309,7 +309,7 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
     ("argv", "says"),
     [
         (["report", "nowhere"], "nowhere: No such file"),
-        (["report", "."], "has no journal: slotproof run --all --out . writes it"),
+        (["report", "."], "has no journal: `slotproof run --all --out .` writes it"),
         (["run", "--ray", "local"], "--jobs and --ray go with --all"),
         (["run", "--all", "--out", "/dev/null/x"], "--out"),
     ],
