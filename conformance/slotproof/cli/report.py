@@ -14,6 +14,7 @@ from slotproof.search import report as summaries
 from slotproof.search.baseline import Baseline, load as load_baseline
 from slotproof.search.causes import Cause, causes
 from slotproof.search.folder import Folder, by_mark
+from slotproof.search.gate import beside
 from slotproof.search.journal import SUFFIX, BadJournal, Run, read
 from slotproof.search.page import left, merged, render
 from slotproof.search.patches import words_of
@@ -34,7 +35,7 @@ def report(
     entries = Baseline() if baseline is None else load_baseline(baseline)
     runs = [each for folder in folders for each in _runs(folder)]
     writable_file(out, "--out")
-    folder = Folder(out.with_suffix(""), by_mark("merged"))
+    folder = Folder(beside(out), by_mark("merged"))
     writable(folder.out, "--out")
     try:
         outcome, plan, points = merged(runs)

@@ -269,7 +269,7 @@ def test_a_report_has_new_causes_first_and_known_ones(
     assert text.count("<polyline") == 4 and "<script" not in text and "default-src 'none'" in text
     assert "1 of 2 not at its end" in text and "seeds 0, 1" in text
     traces = [each["trace"] for cause in said["causes"] for each in cause["findings"]]
-    assert traces and all(Path(each).parent == tmp_path / "r" for each in traces)
+    assert traces and all(Path(each).parent == tmp_path / "r-traces" for each in traces)
     first = said["causes"][0]["findings"][0]["id"]
     group = {"name": "noise", "engine": "reference *", "reason": "why", "seen_as": [first]}
     known = {"slotproof_baseline": 2, "groups": [{**group, "traces": []}]}
