@@ -19,7 +19,6 @@ from slotproof.cli.options import (
     JOBS,
     JSON,
     LABEL,
-    PATCH,
     PROFILE,
     SEED,
     STEP_TIMEOUT,
@@ -38,11 +37,10 @@ from slotproof.engines.base import Capabilities
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.search import baseline as baselines, compared, report
 from slotproof.search.baseline import Baseline
-from slotproof.search.campaign import Progress
-from slotproof.search.compared import Looked
+from slotproof.search.compared import BEHIND, Compared, Looked
 from slotproof.search.findings import Finding
-from slotproof.search.folder import SUFFIX, Folder, by_mark, unused
-from slotproof.search.gate import MENDED, Gate, Judged, beside
+from slotproof.search.folder import SUFFIX, Folder, unused
+from slotproof.search.gate import CHANGED, MENDED, NOT_TRIED, PATCHED, STILL_THERE, Judged, beside
 from slotproof.search.plan import Plan
 from slotproof.support import interrupts
 from slotproof.support.files import write_whole
@@ -54,6 +52,12 @@ SECONDS = 300.0
 """Seconds of the search by default."""
 SECONDS_HELP = f"Stop the search after so long. Default: {SECONDS:g}; with --examples, no limit."
 BASE_HELP = "Fail only on bugs that --engine has and this build has not."
+NO_PATCH = "none"
+COUNTS = ("examples", "commands", "configurations")
+PATCH_HELP = (
+    "Repair a known bug of the builds: a name of `list patches`, all or none. Default: all for "
+    f"{BEHIND:.0%} of the time, none for the rest."
+)
 
 
 def gate(
@@ -75,7 +79,7 @@ def gate(
         False,
     ),
     profile: str | None = PROFILE,
-    patch: list[str] | None = PATCH,
+    patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
     label: str | None = LABEL,
     junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
     out: Path = TRACES,
@@ -110,29 +114,26 @@ def gate(
     writable_file(junit, "--junit")
     if update:
         writable_file(path, "BASELINE")
-    spec = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
-    folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
+    unpatched = patch == [NO_PATCH]
+    patches = [] if unpatched else patch
+    spec = EngineSpec.parse(engine, step_timeout, patches, label=a_label(label))
+    other = None if base is None else EngineSpec.parse(base, step_timeout, patches)
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
-    if base is not None:  # that one of them can't start is told before either is searched
-        spec_of_base = EngineSpec.parse(base, step_timeout, patch)
-        plan = plan.of(offered(spec), offered(spec_of_base))
-    before = None
+    if other is not None:  # that one of them can't start is told before either is searched
+        plan = plan.of(offered(spec), offered(other))
+    folders = [
+        compared.kept_in(out, spec, plan.seed),
+        compared.kept_in(out / "base", other or spec, plan.seed),
+    ]
     with interrupts.noted(), progress_bar(not as_json) as tell:
-        if base is not None:
-            kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
-            of_base = _of("base", tell)
-            before = compared.look(spec_of_base, entries, plan, workers, kept, of_base)
-            entries = compared.baseline_of(before, kept)
-        of_head = tell if base is None else _of("head", tell)
-        head = compared.look(spec, entries, plan, workers, folder, of_head)
-        if before is not None:
-            compared.against(spec_of_base, spec, before.gate.build.title, head, folder, of_base)
-        compared.confirm(spec, head, folder, of_head)
-        compared.by_patches(spec, head, before is not None, of_head)
-    summary = _summary(head, before, folder)
+        found = [
+            compared.compare(part, entries, workers, folders, tell)
+            for part in compared.parts(spec, other, plan, chosen=patch is not None)
+        ]
+    summary = _summary(found, folders[0])
     if update:
-        _update(head.gate, head.judged, path)
+        _update(found, entries, path)
     summary["added"] = update
     summary["status"] = _status(summary, mended_fails)
     if junit is not None:
@@ -154,11 +155,6 @@ def offered(spec: EngineSpec) -> Capabilities:
         return engine.capabilities
 
 
-def _of(build: str, tell: Progress) -> Progress:
-    """Progress that names the build."""
-    return lambda what, done, total: tell(f"{build}, {what}", done, total)
-
-
 def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Baseline:
     """The baseline that was asked for; raises one line."""
     if base is not None and may_be_new:
@@ -172,41 +168,25 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
     return baselines.load(path)
 
 
-def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:
-    """Everything that a gate has to say."""
-    it, judged = head.gate, head.judged
-    looked = {"base": before, "head": head} if before else {"the build": head}
+def _summary(parts: list[Compared], folder: Folder) -> dict[str, Any]:
+    """Return everything that a gate has to say. Its verdict rests on the first part."""
+    main, *others = parts
+    it, before = main.head.gate, main.base
+    looked = {"base": before, "head": main.head} if before else {"the build": main.head}
     searches = {name: (each.outcome, each.searched) for name, each in looked.items() if each}
-    statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
+    judged = [each for part in parts for each in part.head.judged]
     return {
         "engine": it.build.title,
         "base": None if before is None else _base(before),
-        "other_engines": len(it.baseline.groups) - len(statuses),
-        "groups": [
-            {
-                "name": group.name,
-                "status": status,
-                "reason": group.reason,
-                "traces": [
-                    {"file": each.file, "status": each.status, "detail": each.detail, "id": each.id}
-                    for each in it.replayed
-                    if each.group is group
-                ],
-                "seen_as": [
-                    _told(each, folder)
-                    for each in judged
-                    if each.group is not None and each.group.name == group.name
-                ],
-                "unexplained": group.unexplained,
-            }
-            for group, status in statuses
-        ],
-        "new": [cause_as_json(each, folder) for each in it.new(judged)],
+        "other_engines": len(it.baseline.groups) - len(it.groups),
+        "groups": [*_groups(parts, folder)],
+        "new": [cause_as_json(each, folder) for each in compared.new(parts)],
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
-        "patches": it.cut,
-        "unearned": report.missing(searches, it.plan),
-        "search": head.searched,
-        "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
+        "patches": next(filter(None, (each.head.gate.cut for each in parts)), ""),
+        "unearned": report.missing(searches, it.plan, main.part.share),
+        "search": main.head.searched,
+        "unpatched": {name: each.head.searched[name] for each in others for name in COUNTS},
+        "cut": next(filter(None, (each.cut for each in parts)), ""),
     }
 
 
@@ -215,8 +195,40 @@ def _base(before: Looked) -> dict[str, Any]:
     return {
         "engine": before.gate.build.title,
         "findings": sorted(seen | before.outcome.accepted),
-        **{name: before.searched[name] for name in ("examples", "commands", "configurations")},
+        **{name: before.searched[name] for name in COUNTS},
     }
+
+
+def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
+    """Yield what the parts show of each group of the baseline."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    for part in parts:
+        it, judged = part.head.gate, part.head.judged
+        for group, status in it.statuses(judged, part.head.outcome.accepted):
+            seen = [each for each in judged if each.group and each.group.name == group.name]
+            now = {
+                "name": group.name,
+                "status": status,
+                "reason": group.reason,
+                "traces": [
+                    {"file": each.file, "status": each.status, "detail": each.detail, "id": each.id}
+                    for each in it.replayed
+                    if each.group is group
+                ],
+                "seen_as": [_told(each, folder) for each in seen],
+                "unexplained": group.unexplained,
+            }
+            told.setdefault(group.name, []).append(now)
+    for each in told.values():
+        rows = sorted((row for one in each for row in one["traces"]), key=_rank, reverse=True)
+        traces = {row["file"]: row for row in rows}  # the telling one of each
+        seen_as = [row for one in each for row in one["seen_as"]]
+        yield {**sorted(each, key=_rank)[0], "traces": [*traces.values()], "seen_as": seen_as}
+
+
+def _rank(told: dict[str, Any]) -> int:
+    """Return a number that is less, the more the status of a group or of a trace says."""
+    return (CHANGED, STILL_THERE, MENDED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 
 def _told(each: Judged, folder: Folder) -> dict[str, Any]:
@@ -233,7 +245,7 @@ def _status(summary: dict[str, Any], mended_fails: bool) -> int:
     return INCONCLUSIVE if lacking else CONFORMS
 
 
-def _update(it: Gate, judged: list[Judged], path: Path) -> None:
+def _update(parts: list[Compared], entries: Baseline, path: Path) -> None:
     """Write the baseline and the traces that it names; a disk that does not take it is wrong
     usage."""
     traces = beside(path)
@@ -245,7 +257,8 @@ def _update(it: Gate, judged: list[Judged], path: Path) -> None:
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()
 
-        entries = it.updated(judged, keep)
+        for each in parts:
+            entries = each.head.gate.updated(each.head.judged, keep, entries)
         baselines.save(replace(entries, folder=path.parent), path)
 
 
@@ -278,6 +291,9 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         f"{len(search['configurations'])} configurations, {search['transitions']['reached']} of "
         f"{search['transitions']['offered']} transitions reached",
     )
+    if bare := summary["unpatched"]:
+        words = f"{bare['commands']} commands in {bare['examples']} examples"
+        yield labelled("unpatched", f"{words}; the search above is behind patches of known bugs")
     yield from report.left_out({}, {}, search["by_choice"])
     if others := summary["other_engines"]:
         ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not looked at"

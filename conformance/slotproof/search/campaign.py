@@ -45,7 +45,10 @@ SEARCHING = 0.7
 """Once something is found: of the time that is left, so much may go into looking for more; the
 rest is for shrinking that."""
 LATE = 120.0
-"""Seconds that shrinking has beyond the end where the examples of all configurations came first."""
+"""Seconds that shrinking has at least where the examples of all configurations came first."""
+REPLAYS, PER_EXAMPLE = 2000, 4
+"""Replays that shrinking all findings may take: so many, or so many for each planned example. Four
+have about as many commands as an example."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,12 @@ class Collected:
         shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
         self.found[small.id] = shorter
 
+    def reopen(self, ids: Iterable[str]) -> set[str]:
+        """Return those of the identities that are findings, and take them as only seen again."""
+        again = set(ids) & self.found.keys()
+        self.pending |= {name: self.found.pop(name) for name in again}
+        return again
+
     def settle(self) -> None:
         """The end: what is left as it was seen is a finding, too."""
         for finding in self.pending.values():
@@ -281,7 +290,7 @@ class _Campaign:
                 mends=subject.capabilities.mends,
                 build=subject.build,
             )
-            for name, config in possible(subject, plan, self.outcome).items()
+            for name, config in possible(subject.capabilities, plan, self.outcome).items()
         }
         self.clock = clock
         self.schedule = Schedule(plan, list(self.blanks))
@@ -338,10 +347,12 @@ class _Campaign:
                     return
                 for rest in filter(None, rests):
                     self.schedule.cut(rest)
-        if self.waiting:
+        long = [each for each in self.findings.found.values() if not each.trace.minimal]
+        if self.waiting or (long and (self.plan.floor or not self.stop())):
             self.outcome.out_of_time = self.out_of_time()
-            self.clock.end += LATE
-            self.shrink(self.waiting)
+            if self.plan.floor:
+                self.clock.end = time.monotonic() + max(LATE, self.plan.seconds or math.inf)
+            self.shrink([*self.waiting, *long])
 
     def below(self) -> bool:
         """Whether a configuration lacks examples without which there is no verdict."""
@@ -409,9 +420,12 @@ class _Campaign:
     def shrink(self, found: list[Finding]) -> None:
         """Make findings of what was seen."""
         found, self.waiting = [*found], []
-        known = tuple(self.findings.known)
-        tasks = [Shrink(self.plan, group, known) for group in groups(found)]
-        replays, most = 0, self.plan.shrink * len(found)
+        again = self.findings.reopen(each.id for each in found)
+        known = tuple(each for each in self.findings.known if each.id not in again)
+        share = self.share(len(found))
+        plan = replace(self.plan, shrink=share)
+        tasks = [Shrink(plan, group, known) for group in groups(found)]
+        replays, most = 0, share * len(found)
 
         def shorter(number: int, what: Finding | int) -> None:
             """What was shrunk is kept before the rest of the round is."""
@@ -430,13 +444,21 @@ class _Campaign:
         if found:
             self.keep(self.findings.all())
 
+    def share(self, count: int) -> int:
+        """Return the replays for each of so many findings; half of what is left for the rounds
+        to come."""
+        if self.few or self.plan.examples is None or not count:
+            return self.plan.shrink
+        most = max(REPLAYS, PER_EXAMPLE * self.plan.examples) - self.outcome.replays
+        return max(0, min(self.plan.shrink, most // count // (1 if self.schedule.done else 2)))
 
-def possible(subject: Subject, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
+
+def possible(offered: Capabilities, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
     """Return the configurations that the engine can take; the others are noted with the reason.
 
     Raises :class:`EngineUnusable` if there is none.
     """
-    refused = {name: subject.capabilities.refuses(each) for name, each in plan.configs.items()}
+    refused = {name: offered.refuses(each) for name, each in plan.configs.items()}
     possible = {name: each for name, each in plan.configs.items() if refused[name] is None}
     reasons = {name: why for name, why in refused.items() if why is not None}
     if not possible:

@@ -2,30 +2,70 @@
 
 What the base does is known, whatever finds it. Its search and that of the head draw the same
 commands, but what one meets the other may miss: what is new after both is tried on the base again.
+
+A known bug ends examples that would go on, and hides others. So where there are patches of known
+bugs, a gate looks at the builds with all that fit, and for a part of its time without any.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from slotproof.engines.base import versioned
 from slotproof.engines.differences import changed_method
-from slotproof.engines.registry import EngineSpec
+from slotproof.engines.registry import EngineSpec, mends_for
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome, Progress
+from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding
-from slotproof.search.folder import Folder
+from slotproof.search.folder import Folder, by_mark
 from slotproof.search.gate import Gate, Judged
-from slotproof.search.patches import Trials
+from slotproof.search.patches import ALL, Trials, words_of
 from slotproof.search.plan import Plan
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
 
 _IN_BASE = "in the base, "
+BEHIND = 0.75
+"""Of a gate's time and examples: so much is for the builds with patches."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A build and its base, with patches or without."""
+
+    name: str
+    """``patched``, ``unpatched``; empty where there is nothing to choose."""
+    spec: EngineSpec
+    base: EngineSpec | None
+    plan: Plan
+    share: float = 1.0
+    """The part of what the gate was given."""
+
+
+def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -> list[Part]:
+    """Return the parts of a gate, the one that its verdict rests on first; one, if the user has
+    ``chosen`` the patches, or there are none."""
+    if chosen or not words_of(spec.text):
+        return [Part("", spec, base, plan)]
+
+    def share(of: float) -> Plan:
+        seconds = None if plan.seconds is None else of * plan.seconds
+        examples = None if plan.examples is None else max(1, round(of * plan.examples))
+        return replace(plan, seconds=seconds, examples=examples, floor=of == BEHIND)
+
+    patched = [each and replace(each, mends=mends_for(each.text, [ALL])) for each in (spec, base)]
+    assert patched[0] is not None
+    return [
+        Part("patched", patched[0], patched[1], share(BEHIND), BEHIND),
+        Part("unpatched", spec, base, share(1 - BEHIND), 1 - BEHIND),
+    ]
 
 
 @dataclass
@@ -65,6 +105,66 @@ def look(
             judged = it.judge(outcome.findings)
             folder.keep([each.finding for each in judged])
         return Looked(it, outcome, judged, report.summary(outcome, plan, engine.capabilities))
+
+
+@dataclass
+class Compared:
+    """A part of a gate: the build, and its base if it has one."""
+
+    part: Part
+    head: Looked
+    base: Looked | None = None
+
+    @property
+    def cut(self) -> str:
+        """Why a search says little; empty if none does."""
+        of_base = self.base.cut if self.base else ""
+        return self.head.cut or (of_base and f"of the base: {of_base}")
+
+
+def compare(
+    part: Part, baseline: Baseline, jobs: int, folders: Sequence[Folder], tell: Progress
+) -> Compared:
+    """Look at the base, then at the build, and judge what only the build does. ``folders`` are for
+    the traces of the build and of the base."""
+
+    def named(build: str) -> Progress:
+        words = ", ".join(filter(None, (part.name, build)))
+        return lambda what, done, all_: tell(f"{words}, {what}" if words else what, done, all_)
+
+    (folder, theirs), spec, base, before = folders, part.spec, part.base, None
+    of_head = named("head" if base else "")
+    if base is not None:
+        before = look(base, baseline, part.plan, jobs, theirs, named("base"))
+        baseline = baseline_of(before, theirs)
+    head = look(spec, baseline, part.plan, jobs, folder, of_head)
+    if base is not None and before is not None:
+        against(base, spec, before.gate.build.title, head, folder, named("base"))
+    confirm(spec, head, folder, of_head)
+    by_patches(spec, head, before is not None, of_head)
+    for kept, looked in zip(folders, (head, before), strict=True):
+        kept.stay += [each.finding for each in looked.judged] if looked else []
+    return Compared(part, head, before)
+
+
+def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
+    """Return the folder for traces of a build, with patches and without."""
+    stems = {False: spec.stem, True: replace(spec, mends=spec.mends or (ALL,)).stem}
+    names = {patched: by_mark(f"{stem}-seed{seed}") for patched, stem in stems.items()}
+    return Folder(out, lambda number, each: names[bool(each.trace.mends)](number, each))
+
+
+def new(parts: Sequence[Compared]) -> list[Cause]:
+    """Return the causes of what is new in any part."""
+    gates = [each.head.gate for each in parts]
+    found = [each.finding for part in parts for each in part.head.judged if each.new]
+    removed: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for gate in gates:
+        removed |= gate.removed
+        words |= gate.words
+    method = next(filter(None, (gate.method for gate in gates)), "")
+    return causes(found, removed, words, method)
 
 
 def baseline_of(base: Looked, folder: Folder) -> Baseline:

@@ -31,6 +31,8 @@ class Folder:
 
     def __init__(self, out: Path, name: Name, states: bool = True) -> None:
         self.out, self.name, self.states = out, name, states
+        self.stay: list[Finding] = []
+        """Findings of a search before this one."""
         self.paths: dict[str, Path] = {}
         """By the identity of the finding; of several with the same one, the first."""
         self._of: dict[int, Path] = {}
@@ -42,6 +44,7 @@ class Folder:
     def keep(self, findings: list[Finding]) -> None:
         """Write what is new or shorter; what is no finding any more goes."""
         self.paths, self._of = {}, {}
+        findings = [*self.stay, *findings]
         for index, each in enumerate(findings):
             wanted = self._place(self.out / self.name(index, each), each.trace)
             path = unused(wanted, self._of.values())

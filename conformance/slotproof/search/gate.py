@@ -9,7 +9,6 @@ else is new. What could not be made small is not judged.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,15 +25,13 @@ from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
-from slotproof.search.shrinking import Shrink
 from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same, symptoms
 from slotproof.support import interrupts
 from slotproof.traces.record import rows_of
 
-AT_LEAST = 120.0
-"""Seconds that shrinking what the search left has, if the search had less."""
-
 STILL_THERE, MENDED, CHANGED, NOT_TRIED = "still there", "mended", "changed", "not tried"
+PATCHED = "patched"
+"""A trace of the unpatched build that does not show where patches are in place."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,8 @@ class Gate:
             )
         seen = self._seen(trace)
         if seen is None:
-            return Replayed(group, file, MENDED, was)
+            masked = self.engine.capabilities.mends and not trace.mends
+            return Replayed(group, file, PATCHED if masked else MENDED, was)
         broken = [each.clause for each in seen.trace.violations]
         new = [each.clause for each in _beyond(seen.trace.violations, known)]
         same_place = len(seen.trace.rows) == len(trace.rows)
@@ -204,30 +202,9 @@ class Gate:
         return AcceptedFindings(frozenset(bare), tuple(bugs))
 
     def judge(self, findings: list[Finding]) -> list[Judged]:
-        """Where what was found belongs; what the search left long is made small before."""
-        until = time.monotonic() + max(AT_LEAST, self.plan.seconds or 0.0)
-
-        def stop() -> bool:
-            late = self.plan.seconds is not None and time.monotonic() > until
-            return interrupts.arrived() or late
-
+        """Return where what was found belongs, and what a committed trace shows by now."""
         changed = [each.finding for each in self.replayed if each.finding]
-        return [
-            self._judged(each if each in changed else self._small(each, stop))
-            for each in (*changed, *findings)
-        ]
-
-    def _small(self, finding: Finding, stop: Callable[[], bool]) -> Finding:
-        if finding.trace.minimal or stop():
-            return finding
-        replays = iter(range(1, 10**9))
-
-        def tell(what: Finding | int) -> None:
-            if isinstance(what, int):
-                self.tell("shrinking", next(replays), self.plan.shrink)
-
-        (small,) = Shrink(self.plan, (finding,), ()).run(self.engine, tell, stop)
-        return small or finding
+        return [self._judged(each) for each in (*changed, *findings)]
 
     def _judged(self, finding: Finding) -> Judged:
         for group in self.groups:
@@ -307,11 +284,16 @@ class Gate:
 
     # What becomes of the baseline ------------------------------------------------
 
-    def updated(self, judged: list[Judged], keep: Callable[[Finding], str | None]) -> Baseline:
-        """With every identity that was seen, and a group of its own for each new cause. What is
-        there stays. ``keep`` puts a trace beside the baseline, and says where: that of what is
-        new, or was hard to tell."""
-        result = self.baseline
+    def updated(
+        self,
+        judged: list[Judged],
+        keep: Callable[[Finding], str | None],
+        to: Baseline | None = None,
+    ) -> Baseline:
+        """Return the baseline, or the one that is given, with every identity that was seen, and a
+        group of its own for each new cause. What is there stays. ``keep`` puts a trace beside the
+        baseline, and says where: that of what is new, or was hard to tell."""
+        result = self.baseline if to is None else to
         for each in self.replayed:
             if each.cause is not None:
                 result = result.with_seen(each.group.name, [each.cause.mark.id])
@@ -339,6 +321,8 @@ class Gate:
                 yield group, STILL_THERE
             elif MENDED in tried:
                 yield group, MENDED
+            elif PATCHED in tried:
+                yield group, PATCHED
             else:
                 yield group, NOT_TRIED if tried else "not seen"
 

@@ -247,10 +247,11 @@ def _unmet(
 
 
 def missing(
-    searches: Mapping[str, tuple[Outcome, Mapping[str, Any]]], plan: Plan
+    searches: Mapping[str, tuple[Outcome, Mapping[str, Any]]], plan: Plan, share: float = 1.0
 ) -> dict[str, Any] | None:
     """Return what searches of builds, each with its summary, lack for a verdict on the
-    configurations that they share, and what would be enough; ``None`` if it is nothing.
+    configurations that they share, and what would be enough; ``None`` if it is nothing. They had
+    a ``share`` of what the user gave.
 
     No rate says when a transition is reached. Then it is the examples of a plain run that may be
     enough, or twice as many as there were.
@@ -288,6 +289,7 @@ def missing(
         builds.append({"build": build, "few": few_of, "never": never, "why": why, "text": text})
     if not builds:
         return None
+    seconds, wanted = math.ceil(seconds / share), math.ceil(wanted / share)
     limit = f" --seconds {seconds}" if plan.seconds is not None else f" (about {seconds} s)"
     options = f"--examples {wanted}{limit}" if plan.examples is not None else limit.strip()
     text = "; ".join(each["text"] for each in builds)

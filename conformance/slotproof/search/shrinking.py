@@ -46,8 +46,11 @@ class Shrink:
     @property
     def key(self) -> str:
         """A name that no other task of the same search has."""
-        seen = (f"{each.trace.config_name} {each.first}" for each in self.findings)
-        return f"{self.findings[0].mark.clause}: {', '.join(seen)}"
+        seen = (
+            f"{each.trace.config_name} {each.first} {len(each.trace.rows)}"
+            for each in self.findings
+        )
+        return f"{self.findings[0].mark.clause}, {self.plan.shrink}: {', '.join(seen)}"
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> list[Finding | None]:
         """For each a shorter one, or none if it was left out; where the time or an interrupt

@@ -111,7 +111,8 @@ class Dying(Here):
         self.draw, self.deaths = draw, 0
 
     def map(self, tasks: Any, event: Any, stop: Any, done: Any = None) -> Any:
-        kept, order, results = self.draw.randrange(3), list(range(len(tasks))), {}
+        kept, order = self.draw.randrange(3), list(range(len(tasks)))
+        results: dict[int, Any] = {}
         self.draw.shuffle(order)  # as many workers end
         for index in order:
             if len(results) == kept:

@@ -43,6 +43,26 @@ def names(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and named(node.func) == "Mark"
 
 
+def draws(node: ast.AST) -> bool:
+    """Hypothesis is entered: a machine is run, or a test is given what it draws."""
+    entries = ("run_state_machine_as_test", "given")
+    return isinstance(node, ast.Call) and named(node.func) in entries
+
+
+def found(node: ast.AST) -> bool:
+    """A class of what was found: an identity, and a trace that is written."""
+    fields = {named(each.target) for each in ast.walk(node) if isinstance(each, ast.AnnAssign)}
+    return isinstance(node, ast.ClassDef) and {"mark", "trace"} <= fields
+
+
+def options(node: ast.AST) -> Iterator[str]:
+    """The names of an option, of a command or of pytest, without dashes."""
+    if isinstance(node, ast.Call) and named(node.func) in ("option", "addoption", "add"):
+        for first in node.args[:1]:
+            if isinstance(first, ast.Constant):
+                yield str(first.value).split()[0].lstrip("-")
+
+
 def writes(node: ast.AST) -> bool:
     """A file, by a method of its path or by ``open`` for writing."""
     if not isinstance(node, ast.Call):
@@ -68,11 +88,20 @@ def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
             names,
             ["conformance/slotproof/search/findings.py"] * 2,
         ),  # of the driver itself, of what it shows
+        (draws, ["conformance/slotproof/search/examples.py"]),
+        (found, ["conformance/slotproof/search/findings.py"]),
     ],
 )
 def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -> None:
     """Whoever needs it asks there: a second place would soon be a second rule."""
     assert sorted(places(what)) == where
+
+
+def test_one_option_takes_a_baseline() -> None:
+    """It has the same name in each command, and with pytest's prefix."""
+    nodes = (node for path in CODE for node in ast.walk(ast.parse(path.read_text())))
+    every = {name for node in nodes for name in options(node)}
+    assert {name for name in every if "baseline" in name or "known" in name} == {"baseline"}
 
 
 def test_files_are_written_in_one_place() -> None:

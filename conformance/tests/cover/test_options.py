@@ -171,13 +171,13 @@ def test_whoever_names_a_configuration_is_told_why_it_is_left_out() -> None:
     engine = InProcessEngine()
     assert engine.capabilities.refuses(SERVED["p4-queue"]) == "priority is not offered"
     named = Outcome("reference", "reference")
-    campaign.possible(engine, Plan(chosen(["p1", "p4-queue"])), named)
+    campaign.possible(engine.capabilities, Plan(chosen(["p1", "p4-queue"])), named)
     assert named.skipped == {"p4-queue": "priority is not offered"}
 
 
 def test_where_no_configuration_is_possible_all_reasons_are_told() -> None:
     with pytest.raises(EngineUnusable, match="p1-priority: priority is not offered; p4-queue: "):
-        campaign.possible(InProcessEngine(), Plan(SERVED), Outcome("x", "reference"))
+        campaign.possible(InProcessEngine().capabilities, Plan(SERVED), Outcome("x", "reference"))
 
 
 def test_who_asks_for_logprobs_may_match_less() -> None:
@@ -191,7 +191,9 @@ def test_who_asks_for_logprobs_may_match_less() -> None:
 
 
 def test_one_that_has_them_takes_any_value() -> None:
-    assert campaign.possible(Ending(), Plan(SERVED), Outcome("x", "reference")) == SERVED
+    assert (
+        campaign.possible(Ending().capabilities, Plan(SERVED), Outcome("x", "reference")) == SERVED
+    )
 
 
 def test_an_option_that_was_never_at_work_is_told() -> None:
