@@ -82,88 +82,15 @@ class Search:
         return _Examples(self, engine, tell, stop).search()
 
 
-class Judging:
-    """Judges the examples of a task, one after the other, and notes what nothing known explains."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        plan: Plan,
-        blank: Trace,
-        known: tuple[Mark, ...],
-        accepted: AcceptedFindings,
-        notes: Searched,
-        tell: Tell,
-    ) -> None:
-        self.engine, self.blank, self.notes, self.tell = engine, blank, notes, tell
-        self.known, self.accepted = known, accepted
-        self.setup = replace(blank.setup, oracles=plan.oracles)
-        self._referee: Referee | None = None
-        self.before: tuple[Command, ...] = ()
-        """Commands of the example before this one."""
-
-    def begin(self, coverage: Coverage) -> Referee:
-        """A judge for the next example."""
-        self.before = self.ran
-        self._referee = self.setup.referee(self.engine, coverage, self.passes)
-        return self._referee
-
-    @property
-    def ran(self) -> tuple[Command, ...]:
-        """Commands of the last example, or of the one before where none was begun yet."""
-        log = self._referee.log if self._referee is not None else None
-        return self.before if log is None else tuple(each.command for each in log)
-
-    def passes(self, entry: Iteration) -> bool:
-        """Nothing but the reporting is wrong, and it is known."""
-        if not all(each.reporting for each in entry.violations):
-            return False
-        assert self._referee is not None
-        return self.recognised(self.trace(self._referee), mark(entry, lead(entry.violations)))
-
-    def recognised(self, trace: Trace, found: Mark) -> bool:
-        """Whether it is accepted, known, or was seen in this task."""
-        if self.accepted.recognises(symptoms(trace, found)):
-            self.notes.accepted.add(found.id)
-            return True
-        seen = any(each.id == found.id for each in self.notes.findings)
-        return seen or explained(found, self.known)
-
-    def saw(self, referee: Referee, violations: list[Violation], number: int) -> bool:
-        """Note what the example of that number ended with; whether that was new."""
-        found = mark(referee.log[-1], lead(violations))
-        self.notes.shown[found.id] += 1
-        trace = self.trace(referee)
-        if self.recognised(trace, found):
-            return False
-        finding = Finding(found, trace, number, self.before)
-        self.notes.findings.append(finding)
-        self.tell(finding)
-        return True
-
-    def trace(self, referee: Referee) -> Trace:
-        """The example up to the violation that it ends with, or goes on after."""
-        violations = referee.log[-1].violations
-        first = lead(violations)
-        return replace(
-            self.blank,
-            rows=rows_of(referee.log),
-            violations=[first, *(each for each in violations if each is not first)],
-            set_aside=tuple(sorted(referee.set_aside)),
-        )
-
-
 class _Examples:
-    """The host of a machine: judges its examples, and notes what they show."""
+    """The host of a machine: judges its examples, and notes what nothing known explains."""
 
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
         self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
-        self.batch = task.batch
+        self.batch, self.before = task.batch, task.batch.before
         self.result = Searched()
-        self.judging = Judging(
-            engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
-        )
-        self.judging.before = self.batch.before
+        self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
+        self._referee: Referee | None = None
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
@@ -171,9 +98,7 @@ class _Examples:
         """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
         begun = time.monotonic()
         finished = self._finished()
-        self.result.rest = (
-            None if finished else replace(self.batch, before=self.judging.ran, until=0.0)
-        )
+        self.result.rest = None if finished else replace(self.batch, before=self.ran, until=0.0)
         self.result.seconds = time.monotonic() - begun
         return self.result
 
@@ -216,7 +141,9 @@ class _Examples:
         self.go_on()
         if self._dry:
             return None
-        return self.judging.begin(self.result.coverage)
+        self.before = self.ran
+        self._referee = self.setup.referee(self.engine, self.result.coverage, self.passes)
+        return self._referee
 
     def go_on(self) -> None:
         """An example ends where the time does; what it showed before that counts."""
@@ -234,11 +161,48 @@ class _Examples:
         self.result.examples += 1
         self.tell(1)
 
+    @property
+    def ran(self) -> tuple[Command, ...]:
+        """Commands of the last example, or of the one before where none was begun yet."""
+        log = self._referee.log if self._referee is not None else None
+        return self.before if log is None else tuple(each.command for each in log)
+
+    def passes(self, entry: Iteration) -> bool:
+        """Return whether nothing but the reporting is wrong, and it is known."""
+        if self._referee is None or not all(each.reporting for each in entry.violations):
+            return False
+        return self.recognised(self.trace(self._referee), mark(entry, lead(entry.violations)))
+
+    def recognised(self, trace: Trace, found: Mark) -> bool:
+        """Return whether it is accepted, known, or was seen in this task."""
+        if self.task.accepted.recognises(symptoms(trace, found)):
+            self.result.accepted.add(found.id)
+            return True
+        seen = any(each.id == found.id for each in self.result.findings)
+        return seen or explained(found, self.task.known)
+
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Note what is new; whether that was enough."""
+        """Note what the example ended with; return whether it is new, and that is enough."""
+        found, trace = mark(referee.log[-1], lead(violations)), self.trace(referee)
+        self.result.shown[found.id] += 1
+        if self.recognised(trace, found):
+            return False
         number = self.batch.first + self.batch.done + 1
-        new = self.judging.saw(referee, violations, number)
-        return new and self.task.first
+        finding = Finding(found, trace, number, self.before)
+        self.result.findings.append(finding)
+        self.tell(finding)
+        return self.task.first
+
+    def trace(self, referee: Referee) -> Trace:
+        """Return the example up to the violation that it ends with, or goes on after."""
+        violations = referee.log[-1].violations
+        first = lead(violations)
+        return replace(
+            self.task.blank,
+            rows=rows_of(referee.log),
+            violations=[first, *(each for each in violations if each is not first)],
+            set_aside=tuple(sorted(referee.set_aside)),
+        )
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:
