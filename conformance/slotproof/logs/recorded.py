@@ -20,9 +20,8 @@ from slotproof.lockstep.oracles import Oracle, progress
 from slotproof.lockstep.oracles.steps import follow
 from slotproof.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.logs.format import Header
-from slotproof.protocol.commands import Command
+from slotproof.protocol.commands import Command, hashed
 from slotproof.protocol.config import EngineConfig
-from slotproof.protocol.hidden import hashed
 from slotproof.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof_model.evaluation.layout import initial_pools
 from slotproof_model.evaluation.world import World

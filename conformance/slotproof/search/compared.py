@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotproof.engines.base import versioned
-from slotproof.engines.differences import changed_method
+from slotproof.engines.methods import changed_method
 from slotproof.engines.registry import EngineSpec
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline

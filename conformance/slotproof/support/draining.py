@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import threading
 from typing import IO
 
@@ -40,10 +40,8 @@ class Ends:
 
     def text(self) -> str:
         """What is kept; where something is missing, how much."""
-        if not self._dropped:
-            return (self._head + self._tail).decode(errors="replace")
-        head, tail = (part.decode(errors="replace") for part in (self._head, self._tail))
-        return f"{head}\n… {self._dropped} bytes left out …\n{tail}"
+        gap = f"\n… {self._dropped} bytes left out …\n" if self._dropped else ""
+        return (self._head + gap.encode() + self._tail).decode(errors="replace")
 
 
 class Drain:
@@ -61,14 +59,12 @@ class Drain:
         self._thread.start()
 
     def _go(self) -> None:
-        with selectors.PollSelector() as selector:
-            selector.register(self._from, selectors.EVENT_READ)
-            selector.register(self._woken, selectors.EVENT_READ)
-            while not self._over:
-                if any(key.fd == self._woken for key, _ in selector.select()):
-                    return
-                with self._lock:
-                    self._take()
+        poll = select.poll()  # `select.select` is for numbers below 1024
+        poll.register(self._from, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
+        while not self._over and self._woken not in dict(poll.poll()):
+            with self._lock:
+                self._take()
 
     def _take(self) -> bool:
         """Take a piece; whether there was one. Needs the lock."""
