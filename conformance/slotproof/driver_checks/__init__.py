@@ -15,30 +15,12 @@ from slotproof.protocol.messages import HELLO
 from slotproof.support import bounds
 
 CHECKS: tuple[Check, ...] = (
-    answers.handshake,
-    answers.versions,
-    answers.unknown_message,
-    answers.bad_line,
-    answers.impossible_config,
-    answers.unknown_command,
-    answers.bad_arguments,
-    snapshots.snapshot,
-    snapshots.empty_step,
-    snapshots.inbox,
-    snapshots.reset,
-    meanings.units,
-    snapshots.counts,
-    meanings.positions,
-    meanings.prompts,
-    meanings.hashes,
-    snapshots.events,
-    meanings.order,
-    meanings.parameters,
-    snapshots.determinism,
-    answers.bye,
-    answers.end_of_input,
-    answers.ids,
-    answers.quiet,
+    *(answers.handshake, answers.versions, answers.unknown_message, answers.bad_line),
+    *(answers.impossible_config, answers.unknown_command, answers.bad_arguments),
+    *(snapshots.snapshot, snapshots.empty_step, snapshots.inbox, snapshots.reset),
+    *(meanings.units, snapshots.counts, meanings.positions, meanings.prompts, meanings.hashes),
+    *(snapshots.events, meanings.order, meanings.parameters, snapshots.determinism),
+    *(answers.bye, answers.end_of_input, answers.ids, answers.quiet),
 )
 """In the order in which they are made and shown; the last two report what the others met."""
 

@@ -30,6 +30,9 @@ class EngineUnusable(Exception):
     """
 
 
+How = Literal["crash", "hang"]
+
+
 class EngineFailed(Exception):
     """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
 
@@ -37,13 +40,7 @@ class EngineFailed(Exception):
     """
 
     def __init__(
-        self,
-        how: Literal["crash", "hang"],
-        message: str,
-        trace: str = "",
-        *,
-        broken: bool = True,
-        fault: str | None = None,
+        self, how: How, message: str, trace: str = "", broken: bool = True, fault: str | None = None
     ) -> None:
         super().__init__(message)
         self.how, self.trace = how, trace

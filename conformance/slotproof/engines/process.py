@@ -195,8 +195,8 @@ def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
         raise EngineUnusable(text) from None
     if not isinstance(hello, dict):
         raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
-    if (said := hello.get("protocol")) != PROTOCOL:
-        raise EngineUnusable(f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}")
+    if (spoken := hello.get("protocol")) != PROTOCOL:
+        raise EngineUnusable(f"the driver speaks protocol {quoted(spoken)}, this is {PROTOCOL}")
     return hello
 
 

@@ -215,9 +215,8 @@ class EngineSpec:
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
         for name in self.mends:
             if name != "all" and name not in FAMILIES[self._family() or ""].mends:
-                raise EngineUnusable(
-                    f"there is no patch {name!r}; `slotproof list patches` shows them"
-                )
+                text = f"there is no patch {name!r}; `slotproof list patches` shows them"
+                raise EngineUnusable(text)
 
     def _without_python(self) -> None:
         if self.python is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -109,9 +109,8 @@ class Log:
             except BadLog:
                 raise
             except (OSError, ValueError) as error:  # no such file; a null character in its name
-                raise BadLog(
-                    f"{shown(file)}: {getattr(error, 'strerror', None) or error}"
-                ) from None
+                why = getattr(error, "strerror", None) or error
+                raise BadLog(f"{shown(file)}: {why}") from None
         if not begun:
             raise BadLog(f"{shown(self.file)}: the log is empty")
 
@@ -168,13 +167,11 @@ def is_log(path: Path) -> bool:
     """
     if path == STDIN or path.suffix == ".jsonl":
         return True
-    try:
-        if not path.is_file():  # what a pipe has can be read once
-            return False
-        with path.open("rb") as file:
-            return b'"slotproof-log"' in file.readline(_BEGINNING)
-    except (OSError, ValueError):
-        return False
+    with suppress(OSError, ValueError):
+        if path.is_file():  # what a pipe has can be read once
+            with path.open("rb") as file:
+                return b'"slotproof-log"' in file.readline(_BEGINNING)
+    return False
 
 
 def _parsed(data: Any) -> Line:

@@ -11,7 +11,7 @@ from typing import Any
 from slotproof.engines.base import EngineFailed
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Iteration
+from slotproof.lockstep.referee import Iteration, Setup
 from slotproof.logs.format import BadLog, Header, Log, shown
 from slotproof.logs.recorded import LogReferee, Senseless, parts_of
 from slotproof.protocol.commands import Command
@@ -242,7 +242,8 @@ class Judge:
             known = self.recording.position if self.recording is not None else 0
             verdict.unseen[0] += max(0, went_before["lines"] - known)
             verdict.unseen[1] = went_before["iter"]
-        referee = LogReferee(header, verdict.coverage, verdict.seen, *self.choices)
+        setup = Setup(header.config, header.seed, *self.choices)
+        referee = LogReferee(header, setup, verdict.coverage, verdict.seen)
         self.recording = Recording(verdict, referee)
         if went_before is not None:
             self.recording.start, self.recording.before = went_before, before
@@ -278,13 +279,8 @@ class Recording:
 
     def goes_on(self, went_before: dict[str, Any]) -> bool:
         """Whether the file that begins goes on where the one before ended; then it is its state."""
-        if (
-            self.ended
-            or self.start
-            or went_before["lines"] != self.position
-            or went_before["file"] != self.file + 1
-            or went_before["iter"] < self.iteration
-        ):
+        follows = (went_before["file"], went_before["lines"]) == (self.file + 1, self.position)
+        if self.ended or self.start or not follows or went_before["iter"] < self.iteration:
             return False
         self.file += 1
         self.position += 1
@@ -317,9 +313,8 @@ class Recording:
     def nothing_pending(self) -> None:
         """Raise :class:`Senseless` where an iteration was announced that is not there."""
         if self.pending:
-            raise Senseless(
-                f"out of order: line {self.announced} announced an iteration that is not there"
-            )
+            text = f"line {self.announced} announced an iteration that is not there"
+            raise Senseless(f"out of order: {text}")
 
     def _command(self, number: int, command: Command) -> list[Violation]:
         self.nothing_pending()
@@ -335,9 +330,8 @@ class Recording:
             self.pending, self.iteration = [STATE], self.start["iter"]
         command = self._announced()
         if snapshot["iter"] < self.iteration + (command["do"] == "step"):
-            raise Senseless(
-                f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
-            )
+            text = f"iteration {snapshot['iter']} after iteration {self.iteration}"
+            raise Senseless(f"out of order: {text}")
         self.iteration = snapshot["iter"]
         if self.start is not None or self.lost:
             if "pools" not in snapshot:

@@ -8,7 +8,7 @@ to be where they led.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from slotproof.engines.base import EngineFailed
@@ -70,12 +70,7 @@ class LogReferee(Referee):
     """Judges the iterations of one engine's life by what was recorded of them."""
 
     def __init__(
-        self,
-        header: Header,
-        coverage: Coverage,
-        seen: Counter[str],
-        profile: str | None = None,
-        set_aside: Collection[str] = (),
+        self, header: Header, setup: Setup, coverage: Coverage, seen: Counter[str]
     ) -> None:
         self.recorded = RecordedEngine(header)
         self.records = header.records
@@ -86,7 +81,6 @@ class LogReferee(Referee):
         self._shown: set[str] = set()
         self._unheard: list[Message] = []
         self._consumed = 0
-        setup = Setup(header.config, header.seed, profile, tuple(set_aside))
         super().__init__(self.recorded, setup, coverage)
 
     @property

@@ -119,15 +119,11 @@ def text(verdict: Verdict) -> Iterator[str]:
     """Yield the report for people, line by line; the last line says what it comes to."""
     report = summary(verdict)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
-    yield labelled(
-        "log",
-        f"{report['log']}: {report['lines']} lines, {report['examples']} "
-        f"{'engine' if report['examples'] == 1 else 'engines'}"
-        f"{'' if verdict.unseen[0] else ' from the start'}",
-    )
-    yield labelled(
-        "commands", f"{report['commands'] or 'none recorded'}, {report['iterations']} iterations"
-    )
+    lives = f"{verdict.lives} engine{'' if verdict.lives == 1 else 's'}"
+    start = "" if verdict.unseen[0] else " from the start"
+    yield labelled("log", f"{verdict.log}: {verdict.lines} lines, {lives}{start}")
+    told = verdict.commands or "none recorded"
+    yield labelled("commands", f"{told}, {report['iterations']} iterations")
     transitions = report["transitions"]
     yield labelled("transitions", f"{len(transitions['counts'])} seen")
     if transitions["not_seen"]:
@@ -138,16 +134,13 @@ def text(verdict: Verdict) -> Iterator[str]:
         times = f" × {each.times}" if each.times > 1 else ""
         label = "" if number else "found later"
         yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
-    for ended in report["ended"]:
-        yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
-    if verdict.cut is not None:
-        yield labelled(
-            "cut off", f"line {verdict.cut} is not whole: judged up to line {verdict.lines}"
-        )
+    for line, why in verdict.ends:
+        yield labelled("recorder", f"stopped at line {line}: {why}")
+    if (cut := verdict.cut) is not None:
+        yield labelled("cut off", f"line {cut} is not whole: judged up to line {verdict.lines}")
     if sum(verdict.times.values()) > len(verdict.violations):
-        yield labelled(
-            "violated", ", ".join(f"{k} × {n}" for k, n in sorted(verdict.times.items()))
-        )
+        times = ", ".join(f"{clause} × {count}" for clause, count in report["times"].items())
+        yield labelled("violated", times)
     if verdict.found is not None:
         where = f"line {verdict.line} of {shown(Path(verdict.found.file))}"
         yield f"counterexample: {where}: {verdict.violations[0].clause}"
@@ -165,18 +158,12 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
     It names no file: the same lines make the same trace, wherever they are read from.
     """
     header = shown.header
-    later = tuple(
-        Later(
-            each.part,
-            each.at,
-            each.violation.clause,
-            str(each.violation)[: bounds.TEXT_CHARS],
-            each.times,
-        )
-        for each in verdict.later
-    )
+    later = []
+    for each in verdict.later:
+        said = str(each.violation)[: bounds.TEXT_CHARS]
+        later.append(Later(each.part, each.at, each.violation.clause, said, each.times))
     before = shown.commands - len(shown.rows)
-    known = Recorded(shown.part, shown.at, before, later, not_observed(verdict))
+    known = Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict))
     return Trace(
         engine=f"{header.engine} {header.version}".strip(),
         spec=header.engine,
