@@ -31,7 +31,7 @@ def check_driver(
     """Does a driver keep the rules? Status 0 all ok, 1 a broken rule, 2 it does not start."""
     text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
     spec = EngineSpec.parse(text, step_timeout)
-    tested = Driver(spec.driver(), 0, step_timeout, spec.start_timeout)
+    tested = Driver(spec.driver(), step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
     build = spec.identity(report.engine, report.version)
     if as_json:

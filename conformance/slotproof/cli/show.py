@@ -17,7 +17,7 @@ from slotproof.cli.options import JSON, option, writing
 from slotproof.cli.unpatched import unpatched
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
-from slotproof.logs.traced import end_of
+from slotproof.logs.report import end_of
 from slotproof.reports import forms, issue, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support import bounds, jsontext

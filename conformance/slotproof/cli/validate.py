@@ -21,7 +21,6 @@ from slotproof.cli.options import (
 from slotproof.logs import report
 from slotproof.logs.format import STDIN
 from slotproof.logs.judging import Judge
-from slotproof.logs.traced import trace_of
 from slotproof.reports import text
 from slotproof.reports.trace import Trace
 from slotproof.support import interrupts
@@ -49,7 +48,7 @@ def validate(
         try:
             for found in judge.findings():
                 if found is verdict.found:  # at once: whoever follows a log may be killed
-                    trace = trace_of(verdict, found, profile)
+                    trace = report.trace_of(verdict, found, profile)
                     _write(out, trace)
                     if not as_json:
                         _tell(trace)
@@ -58,7 +57,7 @@ def validate(
                 raise
             verdict.interrupted = True
         if verdict.found is not None:  # with what was found later
-            _write(out, trace_of(verdict, verdict.found, profile))
+            _write(out, report.trace_of(verdict, verdict.found, profile))
     if as_json:
         say_json({**report.summary(verdict), "trace": str(out) if out and verdict.found else None})
     else:

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from slotproof.driver_checks import answers, meanings, snapshots
-from slotproof.driver_checks.driver import Answer, Check, Driver, NotAsked
+from slotproof.driver_checks.driver import Check, Driver, NotAsked
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
-from slotproof.engines.process import last_words, not_started
+from slotproof.engines.process import introduced, last_words
 from slotproof.protocol.config import CONFIGS
-from slotproof.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
-from slotproof.protocol.shapes import quoted
+from slotproof.protocol.messages import HELLO
 from slotproof.support import bounds
 
 CHECKS: tuple[Check, ...] = (
-    answers.handshake,
-    answers.versions,
-    answers.unknown_message,
-    answers.bad_line,
-    answers.impossible_config,
-    answers.unknown_command,
-    answers.bad_arguments,
-    snapshots.snapshot,
-    snapshots.empty_step,
-    snapshots.inbox,
-    snapshots.reset,
-    meanings.units,
-    snapshots.counts,
-    meanings.positions,
-    meanings.prompts,
-    meanings.hashes,
-    snapshots.events,
-    meanings.order,
-    meanings.parameters,
-    snapshots.determinism,
-    answers.bye,
-    answers.end_of_input,
-    answers.ids,
-    answers.quiet,
+    *(answers.handshake, answers.versions, answers.unknown_message, answers.bad_line),
+    *(answers.impossible_config, answers.unknown_command, answers.bad_arguments),
+    *(snapshots.snapshot, snapshots.empty_step, snapshots.inbox, snapshots.reset),
+    *(meanings.units, snapshots.counts, meanings.positions, meanings.prompts, meanings.hashes),
+    *(snapshots.events, meanings.order, meanings.parameters, snapshots.determinism),
+    *(answers.bye, answers.end_of_input, answers.ids, answers.quiet),
 )
 """In the order in which they are made and shown; the last two report what the others met."""
 
@@ -74,7 +55,9 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
     Raises :class:`EngineUnusable` where the driver does not start.
     """
     try:
-        hello = _introduced(driver)
+        hello = introduced(lambda: _welcome(driver))
+        if HELLO.misfit(hello) is None:  # else the handshake will say why
+            driver.capabilities = Capabilities.from_json(hello["capabilities"])
         _choose(driver)
         results = []
         for each in CHECKS:
@@ -88,23 +71,11 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         driver.leave()
 
 
-def _introduced(driver: Driver) -> Answer:
-    """The driver's hello, as far as it can be used."""
-    try:
-        driver.start()
-    except EngineFailed as failure:
-        raise EngineUnusable(not_started(failure)) from None
-    answer = driver.welcome
-    if not answer["ok"]:
-        raise EngineUnusable(refused_hello(answer.get("error")))
-    hello = answer.get("result")
-    if not isinstance(hello, dict):
-        raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
-    if hello.get("protocol") != PROTOCOL:
-        raise EngineUnusable(not_spoken(hello.get("protocol")))
-    if HELLO.misfit(hello) is None:  # else the handshake will say why
-        driver.capabilities = Capabilities.from_json(hello["capabilities"])
-    return hello
+def _welcome(driver: Driver) -> Any:
+    driver.start()
+    if not driver.welcome["ok"]:
+        raise EngineUnusable(str(driver.welcome.get("error")))
+    return driver.welcome.get("result")
 
 
 def _choose(driver: Driver) -> None:

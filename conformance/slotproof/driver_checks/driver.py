@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from slotproof.engines.base import Capabilities, EngineFailed
@@ -85,7 +86,6 @@ class Driver:
     """
 
     argv: Sequence[str]
-    seed: int = 0
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -150,7 +150,7 @@ class Driver:
 
     def reset(self, config: Any = None) -> Answer:
         wanted = self.config.to_json() if config is None else config
-        return self.ask({"op": "reset", "config": wanted, "seed": self.seed}, self.start_timeout)
+        return self.ask({"op": "reset", "config": wanted, "seed": 0}, self.start_timeout)
 
     def do(self, command: Any) -> Answer:
         count = command.get("n", 1) if isinstance(command, dict) else 1
@@ -226,27 +226,20 @@ class Driver:
 Look = Callable[[Driver], Iterator[str]]
 
 
-@dataclass(frozen=True)
 class Check:
-    """One thing that a driver does well."""
+    """One thing that a driver does well, by a function: its name, and its docstring as sentence."""
 
-    name: str
-    sentence: str
-    fix: str
-    """What to do where it does not."""
-    look: Look
-    """Yields what is wrong, one line each; nothing where all is well."""
+    def __init__(self, look: Look, fix: str) -> None:
+        self.look, self.fix = look, fix
+        """Yields what is wrong, one line each; what to do then."""
+        self.name = look.__name__.replace("_", "-")
+        self.sentence = (look.__doc__ or "").rstrip(".")
+        self.sentence = self.sentence[:1].lower() + self.sentence[1:]
 
 
 def checks(fix: str) -> Callable[[Look], Check]:
-    """Makes a :class:`Check` of a function: its name, and its docstring as the sentence."""
-
-    def made(look: Look) -> Check:
-        sentence = look.__doc__ or ""
-        name = look.__name__.replace("_", "-")
-        return Check(name, sentence[:1].lower() + sentence[1:].rstrip("."), fix, look)
-
-    return made
+    """Return what makes a :class:`Check` of a function."""
+    return partial(Check, fix=fix)
 
 
 def _answer(line: bytes) -> tuple[Answer | None, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
+
+from pydantic import TypeAdapter
 
 from slotproof.environments.families import FAMILIES
 from slotproof.protocol.build import Build
@@ -28,6 +30,9 @@ class EngineUnusable(Exception):
     """
 
 
+How = Literal["crash", "hang"]
+
+
 class EngineFailed(Exception):
     """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
 
@@ -35,17 +40,10 @@ class EngineFailed(Exception):
     """
 
     def __init__(
-        self,
-        how: Literal["crash", "hang"],
-        message: str,
-        trace: str = "",
-        *,
-        broken: bool = True,
-        fault: str | None = None,
+        self, how: How, message: str, trace: str = "", broken: bool = True, fault: str | None = None
     ) -> None:
         super().__init__(message)
-        self.how: Literal["crash", "hang"] = how
-        self.trace = trace
+        self.how, self.trace = how, trace
         self.fault = "hang" if how == "hang" else fault
         """How the driver itself failed: garbage, nonsense, death, hang; ``None`` where it told of
         the engine's failure."""
@@ -82,17 +80,12 @@ class Capabilities:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
         """Of a driver's hello, which was found to be of its type; what nobody reads is left out."""
-        kinds = dict.fromkeys(("commands", "transitions"), frozenset)
-        known = {each.name for each in fields(cls)} & data.keys()
-        lists = {name for name in known if isinstance(data[name], list)}
-        made: dict[str, Any] = {name: kinds.get(name, tuple)(data[name]) for name in lists}
-        return cls(**{name: data[name] for name in known - lists}, **made)
+        return TypeAdapter(cls).validate_python(data)
 
     def to_json(self) -> dict[str, Any]:
         """The same for each order of its sets; what :meth:`from_json` reads."""
-        kinds: dict[type[Any], Callable[[Any], list[Any]]] = {frozenset: sorted, tuple: list}
-        said = asdict(self).items()
-        return {name: kinds[type(it)](it) if type(it) in kinds else it for name, it in said}
+        kinds = {"commands": sorted(self.commands), "transitions": sorted(self.transitions)}
+        return asdict(self) | kinds
 
     @property
     def seen_to_make(self) -> frozenset[str]:
@@ -146,8 +139,7 @@ class Capabilities:
 
 
 def torch_missing(error: ModuleNotFoundError) -> Exception:
-    """What to tell when the reference engine can't be imported: what to install, if torch is
-    missing."""
+    """Return what to raise when the reference engine can't be imported."""
     if error.name != "torch":
         return error
     return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")

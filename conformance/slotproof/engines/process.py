@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from slotproof.engines.base import (
@@ -19,18 +19,10 @@ from slotproof.engines.base import (
 from slotproof.engines.pipe import Pipe
 from slotproof.protocol.commands import Command, describe
 from slotproof.protocol.config import EngineConfig
-from slotproof.protocol.messages import (
-    HELLO,
-    PROTOCOL,
-    RECOMPUTED,
-    REFUSAL,
-    RESULT,
-    not_spoken,
-    refused_hello,
-)
-from slotproof.protocol.shapes import Shape
+from slotproof.protocol.messages import HELLO, PROTOCOL, RECOMPUTED, REFUSAL, RESULT
+from slotproof.protocol.shapes import Shape, quoted
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot
-from slotproof.support import jsontext
+from slotproof.support import bounds, jsontext
 from slotproof.support.jsontext import BadJson
 
 START_TIMEOUT = 120.0
@@ -91,43 +83,24 @@ class ProcessEngine(Identified):
         self.capabilities = Capabilities(commands=frozenset())
         self._start()
 
-    # The driver's life -------------------------------------------------------
-
     def _start(self) -> None:
         self._kill()
         self._pipe = Pipe(self._argv, self._env)
         try:
-            self._welcome(self._introduced())
+            hello = introduced(lambda: self._ask(_HELLO, self._start_timeout))
+            HELLO.demand(hello, _unfit)
+            self.name, self.version = hello["engine"]["name"], hello["engine"]["version"]
+            self.capabilities = Capabilities.from_json(hello["capabilities"])
+            if (wrong := self.capabilities.senseless()) is not None:
+                raise _unfit(wrong)
         except EngineUnusable:
             self._kill()
             raise
-
-    def _introduced(self) -> dict[str, Any]:
-        try:
-            return self._ask(_HELLO, self._start_timeout)
-        except EngineFailed as failure:
-            raise EngineUnusable(not_started(failure)) from None
-        except EngineUnusable as refusal:
-            raise EngineUnusable(refused_hello(refusal)) from None
-
-    def _welcome(self, hello: dict[str, Any]) -> None:
-        """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
-        if hello.get("protocol") != PROTOCOL:
-            raise EngineUnusable(not_spoken(hello.get("protocol")))
-        wrong = HELLO.line(hello)
-        if wrong is None:
-            self.name, self.version = hello["engine"]["name"], hello["engine"]["version"]
-            self.capabilities = Capabilities.from_json(hello["capabilities"])
-            wrong = self.capabilities.senseless()
-        if wrong is not None:
-            raise EngineUnusable(f"the driver's hello: {wrong}")
 
     def _kill(self) -> None:
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             pipe.kill()
-
-    # Messages ------------------------------------------------------------------
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         if self._pipe is None:
@@ -167,15 +140,12 @@ class ProcessEngine(Identified):
         shape.demand(result, _garbage)
         return result
 
-    # The engine ------------------------------------------------------------------
-
     def reset(self, config: EngineConfig, seed: int) -> None:
         if (reason := self.capabilities.refuses(config)) is not None:
             raise EngineUnusable(f"{built(self).title}: {reason}")
         if self._pipe is None:
             self._start()
-        message = {"op": "reset", "config": config.to_json(), "seed": seed}
-        self._ask(message, self._start_timeout)
+        self._ask({"op": "reset", "config": config.to_json(), "seed": seed}, self._start_timeout)
 
     def do(self, command: Command) -> list[Snapshot]:
         message, count = {"op": "do", "command": command}, max(1, command.get("n", 1))
@@ -208,8 +178,29 @@ def _garbage(wrong: str) -> EngineFailed:
     return EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False, fault="garbage")
 
 
+def _unfit(wrong: str) -> EngineUnusable:
+    return EngineUnusable(f"the driver's hello: {wrong}")
+
+
+def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
+    """Return the hello of a driver. Raise :class:`EngineUnusable` if it gives none, in one line."""
+    try:
+        hello = ask()
+    except EngineFailed as failure:
+        raise EngineUnusable(not_started(failure)) from None
+    except EngineUnusable as refusal:
+        said = str(refusal)
+        why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
+        text = f"the driver refuses the hello (protocol {PROTOCOL}): {why}"
+        raise EngineUnusable(text) from None
+    if not isinstance(hello, dict):
+        raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
+    if (spoken := hello.get("protocol")) != PROTOCOL:
+        raise EngineUnusable(f"the driver speaks protocol {quoted(spoken)}, this is {PROTOCOL}")
+    return hello
+
+
 def not_started(failure: EngineFailed) -> str:
-    """One line for a driver that did not get through the handshake."""
     said = last_words(failure)
     if failure.how == "hang":
         nothing = "warnings only" if failure.trace.strip() else "nothing"

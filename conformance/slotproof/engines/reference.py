@@ -134,7 +134,14 @@ class InProcessEngine:
 
     def _snapshot(self) -> Snapshot:
         engine = self.engine
-        slots = {sid: _slot(slot) for sid, slot in engine.cache.slots.items()}
+        slots: dict[str, SlotView] = {
+            sid: {
+                **_lengths(slot),  # type: ignore[typeddict-item]
+                "lent": slot.is_active,
+                "locks": int(slot.last_node is not None),
+            }
+            for sid, slot in engine.cache.slots.items()
+        }
         requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
         committed, allocated = dict[int, int](), dict[int, int]()
         for view in (*slots.values(), *requests.values()):
@@ -242,12 +249,4 @@ def _lengths(record: KVRecord) -> dict[str, int]:
         "A": record.kv_allocated_len,
         "Q": record.cache_protected_len,
         "E": record.swa_evicted_seqlen,
-    }
-
-
-def _slot(slot: Any) -> SlotView:
-    return {
-        **_lengths(slot),  # type: ignore[typeddict-item]
-        "lent": slot.is_active,
-        "locks": int(slot.last_node is not None),
     }

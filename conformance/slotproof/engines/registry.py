@@ -148,8 +148,7 @@ class EngineSpec:
         elif name in MODELS:
             engine = self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
         elif name == "cmd":
-            argv = self.driver()
-            engine = ProcessEngine(argv, self.step_timeout, start_timeout=self.start_timeout)
+            engine = self._driven(self.driver())
         elif rest and all(part.isidentifier() for part in name.split(".")):
             engine = self._factory(name, rest)
         else:
@@ -166,7 +165,7 @@ class EngineSpec:
         """
         if self._family() or self.text.startswith("cmd:") or is_ours(self.text):
             return self.open()
-        return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
+        return self._driven(self.driver())
 
     def identity(self, name: str, version: str) -> Build:
         """Return the identity of the build that gives this name and version; its files are read."""
@@ -191,7 +190,8 @@ class EngineSpec:
         """
         name, _, rest = self.text.partition(":")
         if family := self._family():
-            return [str(self._place(family)[0]), *self._program(family)]
+            program = (self._place(family)[0], FAMILIES[family].driver)
+            return [*map(str, program), *(f"--patch={each}" for each in self.mends)]
         self._without_python()
         if name != "cmd":
             return [sys.executable, "-m", "slotproof.engines.served", self.text]
@@ -208,10 +208,6 @@ class EngineSpec:
         family = self.text.partition("==")[0]
         return family if family in FAMILIES else None
 
-    def _program(self, family: str) -> list[str]:
-        """Driver and arguments."""
-        return [str(FAMILIES[family].driver), *(f"--patch={each}" for each in self.mends)]
-
     def _with_mends(self) -> None:
         """Raise :class:`EngineUnusable` for an engine that has no patches."""
         if self.mends != mends_for(self.text, self.mends):
@@ -219,9 +215,8 @@ class EngineSpec:
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
         for name in self.mends:
             if name != "all" and name not in FAMILIES[self._family() or ""].mends:
-                raise EngineUnusable(
-                    f"there is no patch {name!r}; `slotproof list patches` shows them"
-                )
+                text = f"there is no patch {name!r}; `slotproof list patches` shows them"
+                raise EngineUnusable(text)
 
     def _without_python(self) -> None:
         if self.python is not None:
@@ -230,12 +225,14 @@ class EngineSpec:
                 f"{self.text} has none"
             )
 
+    def _driven(self, argv: list[str], env: dict[str, str] | None = None) -> ProcessEngine:
+        return ProcessEngine(argv, self.step_timeout, env, self.start_timeout)
+
     def _build(self, family: str) -> ProcessEngine:
         """Start a build, given a release or its Python."""
         argv, released = self.driver(), self.text != family
-        clean = clean_environment() if released else None
         try:
-            return ProcessEngine(argv, self.step_timeout, clean, self.start_timeout)
+            return self._driven(argv, clean_environment() if released else None)
         except EngineUnusable as error:
             if not released or (self.mends and "does not fit" in str(error)):
                 raise
@@ -323,12 +320,13 @@ class EngineSpec:
             raise EngineUnusable(f"{self.text} makes no engine: {in_one_line(error)}") from None
         parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
         if missing := [name for name in parts if not hasattr(engine, name)]:
-            raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
-        offered: object = engine.capabilities
-        if not isinstance(offered, Capabilities):
-            raise EngineUnusable(f"{self.text} makes no engine: its capabilities are none")
-        if (problem := offered.senseless()) is not None:
-            raise EngineUnusable(f"{self.text} makes no engine: {problem}")
+            wrong: str | None = f"it has no {missing[0]}"
+        elif not isinstance(engine.capabilities, Capabilities):
+            wrong = "its capabilities are none"
+        else:
+            wrong = engine.capabilities.senseless()
+        if wrong is not None:
+            raise EngineUnusable(f"{self.text} makes no engine: {wrong}")
         return CheckedEngine(engine, self.step_timeout)
 
 

@@ -31,7 +31,11 @@ class Served:
         REQUEST.demand(message, ValueError)
         op = message["op"]
         if op == "hello":
-            return self._hello(message["protocol"])
+            if message["protocol"] != PROTOCOL:
+                raise ValueError(f"protocol {message['protocol']} is unknown, this is {PROTOCOL}")
+            names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}
+            offered = self.engine.capabilities.to_json()
+            return {"protocol": PROTOCOL, "engine": names, "capabilities": offered}
         if op == "reset":
             self.engine.reset(EngineConfig.from_json(message["config"]), message["seed"])
             self.ready = True
@@ -42,13 +46,6 @@ class Served:
         elif op == "recompute":
             return {"tokens": self.engine.recompute(message["tokens"], message["count"])}
         return {}
-
-    def _hello(self, protocol: int) -> dict[str, Any]:
-        if protocol != PROTOCOL:
-            raise ValueError(f"protocol {protocol} is unknown, this is {PROTOCOL}")
-        names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}
-        offered = self.engine.capabilities.to_json()
-        return {"protocol": PROTOCOL, "engine": names, "capabilities": offered}
 
     def reply(self, line: str) -> dict[str, Any]:
         message: Any = None

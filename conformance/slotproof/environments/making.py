@@ -50,9 +50,8 @@ def environment(
         there = not again and store.find(shared) is not None
         needed = recipe.release_mb + (0 if there else recipe.shared_mb)
         if (free := shutil.disk_usage(store.folder).free / 1e6) < needed:
-            raise EnvironmentProblem(
-                f"about {needed} MB are needed in {store.folder}, {free:.0f} are free"
-            )
+            text = f"about {needed} MB are needed in {store.folder}, {free:.0f} are free"
+            raise EnvironmentProblem(text)
         folder = store.work / f"{family.name}-{release}"
         entry = Entry(family.name, release, version, shared, folder)
         _must(family.name, _uv(store, "venv", "--python", program, str(entry.path)))

@@ -81,9 +81,6 @@ class Entry:
         return {"name": self.name, **shown, **more}
 
 
-_ENTRY = TypeAdapter(Entry)
-
-
 class Store:
     """The environments in one folder."""
 
@@ -181,6 +178,6 @@ def _read(path: Path) -> Entry | None:
         fields = jsontext.read(path / MARKER, bounds.MARKER_BYTES)
         fields.pop("format")
         Version(fields["release"] or "0")
-        return _ENTRY.validate_python(fields | {"path": path})
+        return TypeAdapter(Entry).validate_python(fields | {"path": path})
     except (ValueError, TypeError, LookupError, AttributeError):
         return None

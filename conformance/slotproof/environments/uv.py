@@ -55,12 +55,10 @@ def run(*arguments: str, keep_open: Collection[int] = (), **variables: str) -> D
 def install(*arguments: str) -> list[str]:
     """Return a command line that installs wheels from where pip would take them."""
     found = pip_configuration()
-    sources = [
-        word
-        for key, option in _SAME_AS_PIP.items()
-        for value in found.get(key, "").split()
-        for word in (option, value)
-    ]
+    sources: list[str] = []
+    for key, option in _SAME_AS_PIP.items():
+        for value in found.get(key, "").split():
+            sources += (option, value)
     if found.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         sources.append("--no-index")
     # Of a package that several indexes have, pip takes the best release.

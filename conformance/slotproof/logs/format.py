@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from slotproof.engines.base import Capabilities
 from slotproof.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
-from slotproof.protocol.commands import FIELDS
+from slotproof.protocol.commands import FIELDS, check_recorded, hashed
 from slotproof.protocol.config import BadConfig, EngineConfig
-from slotproof.protocol.hidden import check_recorded, hashed
 from slotproof.protocol.shapes import quoted
 from slotproof.support import bounds, interrupts, jsontext
 from slotproof_model.spec.profiles import PROFILES
@@ -49,8 +48,8 @@ class Header:
     seed: int
     records: frozenset[str]
     capabilities: Capabilities
-    raw: dict[str, Any] = field(repr=False, compare=False)
-    """As it is in the log."""
+    continues: dict[str, Any] | None = field(repr=False, compare=False)
+    """What went before it, where the file goes on where another ended."""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Header:
@@ -69,17 +68,13 @@ class Header:
             profile=profile,
             not_observed=dict(data.get("not_observed", {})),
         )
-        engine, seed = data["engine"], data.get("seed", 0)
-        return cls(engine["name"], engine["version"], config, seed, records, capabilities, data)
+        name, version = data["engine"]["name"], data["engine"]["version"]
+        seed, before = data.get("seed", 0), data.get("continues")
+        return cls(name, version, config, seed, records, capabilities, before)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line: its number in the file, from 1 on, what it is, and what it says."""
-
-    number: int
-    kind: str
-    value: Any
+Line = tuple[str, Any]
+"""What a line is, and what it says."""
 
 
 @dataclass
@@ -114,9 +109,8 @@ class Log:
             except BadLog:
                 raise
             except (OSError, ValueError) as error:  # no such file; a null character in its name
-                raise BadLog(
-                    f"{shown(file)}: {getattr(error, 'strerror', None) or error}"
-                ) from None
+                why = getattr(error, "strerror", None) or error
+                raise BadLog(f"{shown(file)}: {why}") from None
         if not begun:
             raise BadLog(f"{shown(self.file)}: the log is empty")
 
@@ -130,7 +124,7 @@ class Log:
             if len(raw) > bounds.LINE_BYTES:
                 raise self.bad(number, f"longer than {bounds.LINE_BYTES} bytes")
             try:
-                line = _parsed(number, jsontext.parse(raw))
+                line = _parsed(jsontext.parse(raw))
             except jsontext.BadJson as bad:
                 # A recorder may be killed within the header of its next file.
                 header = begun and raw.startswith(b"{")
@@ -173,16 +167,14 @@ def is_log(path: Path) -> bool:
     """
     if path == STDIN or path.suffix == ".jsonl":
         return True
-    try:
-        if not path.is_file():  # what a pipe has can be read once
-            return False
-        with path.open("rb") as file:
-            return b'"slotproof-log"' in file.readline(_BEGINNING)
-    except (OSError, ValueError):
-        return False
+    with suppress(OSError, ValueError):
+        if path.is_file():  # what a pipe has can be read once
+            with path.open("rb") as file:
+                return b'"slotproof-log"' in file.readline(_BEGINNING)
+    return False
 
 
-def _parsed(number: int, data: Any) -> Line:
+def _parsed(data: Any) -> Line:
     """The line, checked. Raises :class:`ValueError` with what is wrong."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
@@ -194,11 +186,11 @@ def _parsed(number: int, data: Any) -> Line:
             raise ValueError(f"the log is of version {quoted(value)}, this is {VERSION}")
         HEADER.demand(data, ValueError)
         try:
-            return Line(number, "header", Header.of(data))
+            return "header", Header.of(data)
         except BadConfig as bad:
             raise ValueError(f"config: {bad}") from None
     if kind == "command":
-        return Line(number, kind, check_recorded(value))
+        return kind, check_recorded(value)
     {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}[kind].demand(value, ValueError)
     if kind == "snapshot":
         if parts := apart(value):
@@ -209,4 +201,4 @@ def _parsed(number: int, data: Any) -> Line:
         for message in value.get("messages", ()):
             if "tokens" in message:
                 message["tokens"] = hashed(message["tokens"])
-    return Line(number, kind, value)
+    return kind, value

@@ -11,8 +11,8 @@ from typing import Any
 from slotproof.engines.base import EngineFailed
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Iteration
-from slotproof.logs.format import BadLog, Header, Line, Log, shown
+from slotproof.lockstep.referee import Iteration, Setup
+from slotproof.logs.format import BadLog, Header, Log, shown
 from slotproof.logs.recorded import LogReferee, Senseless, parts_of
 from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Hashed, Snapshot
@@ -29,8 +29,6 @@ KINDS = 100
 """Different violations of a log that are told apart."""
 ENDS = 16
 """Reasons why a recorder stopped that are kept."""
-_OF_ONE = ("seed", "continues")
-"""Parts of a header that say nothing of the next engine's."""
 STATE: Command = {"do": "tick", "seconds": 0}
 """What a state is taken for that is no iteration: with it a file begins that goes on."""
 
@@ -177,8 +175,8 @@ class Judge:
         Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
         """
         try:
-            for line in self.log:
-                found = self._read(line)
+            for kind, value in self.log:
+                found = self._read(kind, value)
                 self.verdict.lines += 1
                 if found is not None:
                     yield found
@@ -194,66 +192,65 @@ class Judge:
         if self.verdict.found is not None:
             return self.verdict.found
         assert self.recording is not None
-        return self._found(self.recording, self.log.number, [])
+        return self._found(self.recording, [])
 
-    def _found(self, recording: Recording, line: int, violations: list[Violation]) -> LogFinding:
+    def _found(self, recording: Recording, violations: list[Violation]) -> LogFinding:
         return LogFinding(
             file=str(self.log.file),
-            line=line,
+            line=self.log.number,
             header=self.verdict.header,
             violations=violations,
             rows=list(recording.rows),
             commands=recording.commands,
             part=recording.file,
-            at=line - recording.before,
+            at=self.log.number - recording.before,
         )
 
-    def _read(self, line: Line) -> LogFinding | None:
+    def _read(self, kind: str, value: Any) -> LogFinding | None:
         """Judge the next line; return what can't be explained of it."""
-        recording, verdict = self.recording, self.verdict
+        recording, verdict, line = self.recording, self.verdict, self.log.number
         try:
-            if line.kind == "header":
-                self._header(line)
+            if kind == "header":
+                self._header(value)
                 return None
             if recording is None:
                 raise Senseless("the log has no header")
-            violations = recording.read(line)
+            violations = recording.read(line, kind, value)
         except Senseless as error:
-            raise self.log.bad(line.number, str(error)) from None
+            raise self.log.bad(line, str(error)) from None
         if not violations:
             return None
-        found = self._found(recording, line.number, violations)
+        found = self._found(recording, violations)
         verdict.found = verdict.found or found
         verdict.times.update(each.clause for each in violations)
         here = {kind_of(mark(recording.last, each)): each for each in reversed(violations)}
-        for kind, violation in reversed(here.items()):
-            if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
-                verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
-            if kind in verdict.kinds:
-                verdict.kinds[kind].times += 1
+        for same, violation in reversed(here.items()):
+            if same not in verdict.kinds and len(verdict.kinds) < KINDS:
+                verdict.kinds[same] = Seen(found.file, line, found.part, found.at, violation)
+            if same in verdict.kinds:
+                verdict.kinds[same].times += 1
         return found
 
-    def _header(self, line: Line) -> None:
-        header, verdict = line.value, self.verdict
-        went_before = header.raw.get("continues")
+    def _header(self, header: Header) -> None:
+        verdict, before, went_before = self.verdict, self.log.number - 1, header.continues
         if self.recording is not None:
             self.recording.nothing_pending()
             if went_before is not None and self.recording.goes_on(went_before):
-                self.recording.before = line.number - 1
+                self.recording.before = before
                 return
         if went_before is not None:
             known = self.recording.position if self.recording is not None else 0
             verdict.unseen[0] += max(0, went_before["lines"] - known)
             verdict.unseen[1] = went_before["iter"]
-        referee = LogReferee(header, verdict.coverage, verdict.seen, *self.choices)
+        setup = Setup(header.config, header.seed, *self.choices)
+        referee = LogReferee(header, setup, verdict.coverage, verdict.seen)
         self.recording = Recording(verdict, referee)
         if went_before is not None:
-            self.recording.start, self.recording.before = went_before, line.number - 1
+            self.recording.start, self.recording.before = went_before, before
             self.recording.file = went_before["file"]
             self.recording.position = went_before["lines"] + 1
         verdict.lives += 1
-        raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
-        kind = replace(header, seed=0, raw=raw)
+        kind = replace(header, seed=0, continues=None)
         verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
 
 
@@ -282,34 +279,29 @@ class Recording:
 
     def goes_on(self, went_before: dict[str, Any]) -> bool:
         """Whether the file that begins goes on where the one before ended; then it is its state."""
-        if (
-            self.ended
-            or self.start
-            or went_before["lines"] != self.position
-            or went_before["file"] != self.file + 1
-            or went_before["iter"] < self.iteration
-        ):
+        follows = (went_before["file"], went_before["lines"]) == (self.file + 1, self.position)
+        if self.ended or self.start or not follows or went_before["iter"] < self.iteration:
             return False
         self.file += 1
         self.position += 1
         self.pending = [STATE]
         return True
 
-    def read(self, line: Line) -> list[Violation]:
+    def read(self, number: int, kind: str, value: Any) -> list[Violation]:
         """Judge one line after the header. Raises :class:`Senseless`."""
         if self.ended:
             raise Senseless("a line after the end of the recording")
         self.position += 1
-        if line.kind == "command":
+        if kind == "command":
             self.verdict.commands += 1
-            return self._command(line)
-        if line.kind == "snapshot":
-            return self._snapshot(line.value)
+            return self._command(number, value)
+        if kind == "snapshot":
+            return self._snapshot(value)
         self.ended = True
-        if line.kind == "end":
-            self.verdict.ends.append((line.number, line.value))
+        if kind == "end":
+            self.verdict.ends.append((number, value))
             return []
-        self.referee.recorded.next = EngineFailed(line.value["how"], line.value["error"])
+        self.referee.recorded.next = EngineFailed(value["how"], value["error"])
         command = self._announced()
         self.pending.clear()
         return self._do(command, None)
@@ -321,19 +313,16 @@ class Recording:
     def nothing_pending(self) -> None:
         """Raise :class:`Senseless` where an iteration was announced that is not there."""
         if self.pending:
-            raise Senseless(
-                f"out of order: line {self.announced} announced an iteration that is not there"
-            )
+            text = f"line {self.announced} announced an iteration that is not there"
+            raise Senseless(f"out of order: {text}")
 
-    def _command(self, line: Line) -> list[Violation]:
+    def _command(self, number: int, command: Command) -> list[Violation]:
         self.nothing_pending()
-        command = line.value
         if command["do"] not in ("step", "tick"):
             return self._do(command, None)
-        self.announced = line.number
-        self.pending = [command]
-        if command["do"] == "step":
-            self.pending = [{"do": "step", "n": 1}] * command["n"]
+        self.announced = number
+        steps: list[Command] = [{"do": "step", "n": 1}]
+        self.pending = steps * command["n"] if command["do"] == "step" else [command]
         return []
 
     def _snapshot(self, snapshot: Any) -> list[Violation]:
@@ -341,9 +330,8 @@ class Recording:
             self.pending, self.iteration = [STATE], self.start["iter"]
         command = self._announced()
         if snapshot["iter"] < self.iteration + (command["do"] == "step"):
-            raise Senseless(
-                f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
-            )
+            text = f"iteration {snapshot['iter']} after iteration {self.iteration}"
+            raise Senseless(f"out of order: {text}")
         self.iteration = snapshot["iter"]
         if self.start is not None or self.lost:
             if "pools" not in snapshot:

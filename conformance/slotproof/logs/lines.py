@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ty
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof.protocol.commands import Tokens
+from slotproof.protocol.commands import Hidden, Tokens
 from slotproof.protocol.config import SOME
-from slotproof.protocol.hidden import Hidden
 from slotproof.protocol.messages import EngineName
 from slotproof.protocol.shapes import Count, Int, Ints, Name, Shape, Text, open_shape, shape
 from slotproof.protocol.snapshot import (

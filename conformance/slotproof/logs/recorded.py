@@ -8,7 +8,7 @@ to be where they led.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from slotproof.engines.base import EngineFailed
@@ -20,9 +20,8 @@ from slotproof.lockstep.oracles import Oracle, progress
 from slotproof.lockstep.oracles.steps import follow
 from slotproof.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.logs.format import Header
-from slotproof.protocol.commands import Command
+from slotproof.protocol.commands import Command, hashed
 from slotproof.protocol.config import EngineConfig
-from slotproof.protocol.hidden import hashed
 from slotproof.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof_model.evaluation.layout import initial_pools
 from slotproof_model.evaluation.world import World
@@ -71,12 +70,7 @@ class LogReferee(Referee):
     """Judges the iterations of one engine's life by what was recorded of them."""
 
     def __init__(
-        self,
-        header: Header,
-        coverage: Coverage,
-        seen: Counter[str],
-        profile: str | None = None,
-        set_aside: Collection[str] = (),
+        self, header: Header, setup: Setup, coverage: Coverage, seen: Counter[str]
     ) -> None:
         self.recorded = RecordedEngine(header)
         self.records = header.records
@@ -87,7 +81,6 @@ class LogReferee(Referee):
         self._shown: set[str] = set()
         self._unheard: list[Message] = []
         self._consumed = 0
-        setup = Setup(header.config, header.seed, profile, tuple(set_aside))
         super().__init__(self.recorded, setup, coverage)
 
     @property

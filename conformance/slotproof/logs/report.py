@@ -1,4 +1,4 @@
-"""What ``slotproof validate`` says: for people, and as JSON."""
+"""What ``slotproof validate`` says: for people, as JSON, and as a trace."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 from slotproof.engines.base import named
 from slotproof.lockstep.observation import Violation
-from slotproof.logs.format import shown
-from slotproof.logs.judging import Verdict
+from slotproof.logs.format import BadLog, shown
+from slotproof.logs.judging import LogFinding, Verdict, judged
+from slotproof.reports.trace import Trace
 from slotproof.search.report import checked, left_out
+from slotproof.support import bounds
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import labelled
+from slotproof.traces.record import Later, Recorded
 from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 
 
@@ -116,15 +119,11 @@ def text(verdict: Verdict) -> Iterator[str]:
     """Yield the report for people, line by line; the last line says what it comes to."""
     report = summary(verdict)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
-    yield labelled(
-        "log",
-        f"{report['log']}: {report['lines']} lines, {report['examples']} "
-        f"{'engine' if report['examples'] == 1 else 'engines'}"
-        f"{'' if verdict.unseen[0] else ' from the start'}",
-    )
-    yield labelled(
-        "commands", f"{report['commands'] or 'none recorded'}, {report['iterations']} iterations"
-    )
+    lives = f"{verdict.lives} engine{'' if verdict.lives == 1 else 's'}"
+    start = "" if verdict.unseen[0] else " from the start"
+    yield labelled("log", f"{verdict.log}: {verdict.lines} lines, {lives}{start}")
+    told = verdict.commands or "none recorded"
+    yield labelled("commands", f"{told}, {report['iterations']} iterations")
     transitions = report["transitions"]
     yield labelled("transitions", f"{len(transitions['counts'])} seen")
     if transitions["not_seen"]:
@@ -135,16 +134,13 @@ def text(verdict: Verdict) -> Iterator[str]:
         times = f" × {each.times}" if each.times > 1 else ""
         label = "" if number else "found later"
         yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
-    for ended in report["ended"]:
-        yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
-    if verdict.cut is not None:
-        yield labelled(
-            "cut off", f"line {verdict.cut} is not whole: judged up to line {verdict.lines}"
-        )
+    for line, why in verdict.ends:
+        yield labelled("recorder", f"stopped at line {line}: {why}")
+    if (cut := verdict.cut) is not None:
+        yield labelled("cut off", f"line {cut} is not whole: judged up to line {verdict.lines}")
     if sum(verdict.times.values()) > len(verdict.violations):
-        yield labelled(
-            "violated", ", ".join(f"{k} × {n}" for k, n in sorted(verdict.times.items()))
-        )
+        times = ", ".join(f"{clause} × {count}" for clause, count in report["times"].items())
+        yield labelled("violated", times)
     if verdict.found is not None:
         where = f"line {verdict.line} of {shown(Path(verdict.found.file))}"
         yield f"counterexample: {where}: {verdict.violations[0].clause}"
@@ -154,3 +150,40 @@ def text(verdict: Verdict) -> Iterator[str]:
         yield "inconclusive: no iteration was recorded"
     else:
         yield f"conforms: the spec explains all {report['lines']} lines"
+
+
+def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) -> Trace:
+    """The last commands and iterations up to a line, and what is known of the rest of the log.
+
+    It names no file: the same lines make the same trace, wherever they are read from.
+    """
+    header = shown.header
+    later = []
+    for each in verdict.later:
+        said = str(each.violation)[: bounds.TEXT_CHARS]
+        later.append(Later(each.part, each.at, each.violation.clause, said, each.times))
+    before = shown.commands - len(shown.rows)
+    known = Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict))
+    return Trace(
+        engine=f"{header.engine} {header.version}".strip(),
+        spec=header.engine,
+        profile=profile or header.capabilities.profile,
+        config=header.config,
+        seed=header.seed,
+        rows=shown.rows,
+        violations=shown.violations[: bounds.VIOLATIONS],
+        chosen_profile=profile,
+        set_aside=tuple(sorted(verdict.coverage.set_aside)),
+        recorded=known,
+    )
+
+
+def end_of(log: Path) -> Trace:
+    """Return the end of a log: up to its first violation, or to its last line.
+
+    Raises :class:`~slotproof.logs.format.BadLog`.
+    """
+    judge = judged([log])
+    if judge.recording is None or not judge.recording.rows:
+        raise BadLog(f"{log}: no iteration was recorded: there is nothing to show")
+    return trace_of(judge.verdict, judge.shown)

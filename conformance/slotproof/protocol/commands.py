@@ -1,4 +1,4 @@
-"""Client commands: one line of a trace each."""
+"""Client commands: one line of a trace each. A recorder may keep their tokens to itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import FailFast, Field
+from typing_extensions import TypedDict
 
-from slotproof.protocol.shapes import Name, Shape, tagged
+from slotproof.protocol.shapes import Hash, Name, Shape, shape, tagged
+from slotproof.protocol.snapshot import Hashed
 from slotproof.support import bounds
 
 Command: TypeAlias = dict[str, Any]
@@ -69,6 +71,40 @@ def check(command: object, least_token: int = 1) -> Command:
         if isinstance(command.get(field), list) and min(command[field], default=1) < least_token:
             raise ValueError(f"{command['do']}/{field}: token ids start at {least_token}")
     return dict(command)
+
+
+@shape
+class Hidden(TypedDict):
+    """In the place of tokens; see :class:`~slotproof.protocol.snapshot.Hashed`."""
+
+    count: Tokens
+    hash: Hash | None
+
+
+_HIDDEN = Shape("tokens", Hidden)
+
+
+def hashed(value: Any) -> Any:
+    """Tokens as they are, or what is in their place.
+
+    >>> hashed([5]), hashed({"count": 2, "hash": 7})
+    ([5], Hashed(count=2, hash=7))
+    """
+    return Hashed(**value) if isinstance(value, dict) else value
+
+
+def check_recorded(value: Any) -> Command:
+    """A command as somebody recorded it, its tokens perhaps hidden; ``ValueError`` with one line.
+
+    >>> said = {"do": "submit", "session": "s1", "rid": "r1", "max_new": 1, "stop": []}
+    >>> check_recorded({**said, "tokens": {"count": 2, "hash": None}})["tokens"]
+    Hashed(count=2, hash=None)
+    """
+    tokens = value.get("tokens") if isinstance(value, dict) else None
+    if not isinstance(tokens, dict):
+        return check(value, least_token=0)
+    _HIDDEN.demand(tokens, ValueError)
+    return {**check({**value, "tokens": []}), "tokens": hashed(tokens)}
 
 
 def describe(command: Mapping[str, Any]) -> str:

@@ -129,9 +129,6 @@ class Family:
         return self.driver.with_name("methods.toml")
 
 
-_FAMILY = TypeAdapter(Family)
-
-
 def family(folder: Path, **functions: Callable[..., Any]) -> Family:
     """The record in a driver's folder; ``functions`` are those of its harness."""
     data = tomllib.loads((folder / "family.toml").read_text(encoding="utf-8"))
@@ -139,7 +136,7 @@ def family(folder: Path, **functions: Callable[..., Any]) -> Family:
     lines = (folder / recipe["requirements"]).read_text(encoding="utf-8")
     recipe["requirements"] = requirements(lines)
     harness |= {**functions, "parts": [_script(part) for part in harness["parts"]]}
-    return _FAMILY.validate_python({**data, "driver": folder / "__main__.py"})
+    return TypeAdapter(Family).validate_python({**data, "driver": folder / "__main__.py"})
 
 
 def requirements(text: str) -> tuple[str, ...]:

@@ -9,41 +9,11 @@ from typing_extensions import TypedDict
 
 from slotproof.protocol.commands import COMMAND, TokenIds
 from slotproof.protocol.config import CONFIG
-from slotproof.protocol.shapes import (
-    Count,
-    Int,
-    Name,
-    Shape,
-    Text,
-    open_shape,
-    quoted,
-    shape,
-    tagged,
-)
+from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape, tagged
 from slotproof.protocol.snapshot import PoolName
 from slotproof.support import bounds
 
 PROTOCOL = 2
-
-
-def not_spoken(said: object) -> str:
-    """Return the one line for a driver that speaks another protocol.
-
-    >>> not_spoken(3)
-    'the driver speaks protocol 3, this is 2'
-    """
-    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}"
-
-
-def refused_hello(error: object) -> str:
-    """Return the one line for a driver that refuses the hello.
-
-    >>> refused_hello("there is no GPU")
-    'the driver refuses the hello (protocol 2): there is no GPU'
-    """
-    said = str(error)
-    why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
-    return f"the driver refuses the hello (protocol {PROTOCOL}): {why}"
 
 
 _REQUESTS: dict[str, dict[str, Any]] = {

@@ -91,15 +91,11 @@ def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any
 
     ``titles`` is what a form is called in the JSON Schema: its tag's value in the place of ``{}``.
     """
-    forms = tuple(
-        shape(
-            TypedDict(  # type: ignore[operator]
-                titles.format(name.title().replace("_", "")), {tag: Literal[name], **fields}
-            )
-        )
-        for name, fields in types.items()
-    )
-    return Annotated[Union[forms], Field(discriminator=tag)]  # noqa: UP007  # made, not written
+    forms: list[Any] = []
+    for name, fields in types.items():
+        title = titles.format(name.title().replace("_", ""))
+        forms.append(shape(TypedDict(title, {tag: Literal[name], **fields})))  # type: ignore[operator]
+    return Annotated[Union[tuple(forms)], Field(discriminator=tag)]  # noqa: UP007  # made, not written
 
 
 def misfit_of(error: ValidationError) -> Misfit:

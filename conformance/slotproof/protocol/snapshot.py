@@ -242,12 +242,10 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
         return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
     used = snapshot["rows"]["used"]
     views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]
-    rows_of: list[tuple[int, Any]] = [(view["A"], used.get(str(view["row"]), {})) for view in views]
-    described = sum(
-        min(max(allocated, 0), len(indices))
-        for allocated, row in rows_of
-        for indices in row.values()
-    )
+    described = 0
+    for view in views:
+        row: Any = used.get(str(view["row"]), {})
+        described += sum(min(max(view["A"], 0), len(indices)) for indices in row.values())
     if described > bounds.POSITIONS:
         return f"slots and requests describe {described} positions, more than {bounds.POSITIONS}"
     return None

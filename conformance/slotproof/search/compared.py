@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.engines.base import versioned
-from slotproof.engines.differences import changed_method
+from slotproof.engines.methods import changed_method
 from slotproof.engines.registry import EngineSpec, mends_for
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline

@@ -17,9 +17,10 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from typing import Any
 
 _WATCHER = ("/bin/sh", "-c", "trap '' HUP INT QUIT TERM; read line; kill -KILL 0")
 """Waits for the end of its input; a shell, because it starts in under a millisecond."""
@@ -30,25 +31,15 @@ Argv = Sequence[str | Path]
 class Child:
     """A program that was started; it and all it starts end with :meth:`kill`, or with us.
 
-    Raises what :class:`subprocess.Popen` raises. A stream that is not named is empty. Output that
-    is read is read as bytes.
+    Options are those of :class:`subprocess.Popen`, and it raises what that raises. A stream that is
+    not named is empty. Output that is read is read as bytes.
 
     >>> with Child(["echo", "here"], stdout=PIPE) as child:
     ...     child.process.communicate()[0]
     b'here\\n'
     """
 
-    def __init__(
-        self,
-        argv: Argv,
-        *,
-        stdin: int = DEVNULL,
-        stdout: int = DEVNULL,
-        stderr: int = DEVNULL,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        pass_fds: Collection[int] = (),
-    ) -> None:
+    def __init__(self, argv: Argv, **options: Any) -> None:
         # In a group of its own, so that a terminal's Ctrl-C is for this process alone.
         reading, writing = os.pipe()
         self._life = os.fdopen(writing, "wb", buffering=0)  # closes with this object, if not before
@@ -58,16 +49,10 @@ class Child:
             )
         finally:
             os.close(reading)
+        options = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL, **options}
         try:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603  # the caller's
-                list(argv),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                env=env,
-                cwd=cwd,
-                pass_fds=tuple(pass_fds),
-                process_group=self._watcher.pid,
+                list(argv), process_group=self._watcher.pid, **options
             )
         except BaseException:
             self._end_group()
@@ -98,12 +83,7 @@ class Child:
 
 
 def run(
-    argv: Argv,
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    pass_fds: Collection[int] = (),
-    timeout: float | None = None,
+    argv: Argv, timeout: float | None = None, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end: its status, and what it wrote. ``timeout`` is in seconds.
 
@@ -111,7 +91,7 @@ def run(
     >>> done.returncode, done.stdout, done.stderr
     (3, b'here\\n', b'')
     """
-    with Child(argv, stdout=PIPE, stderr=PIPE, env=env, cwd=cwd, pass_fds=pass_fds) as child:
+    with Child(argv, stdout=PIPE, stderr=PIPE, **options) as child:
         out, err = child.process.communicate(timeout=timeout)
         status = child.process.returncode
     return subprocess.CompletedProcess(list(argv), status, out, err)

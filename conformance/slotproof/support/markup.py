@@ -76,17 +76,12 @@ def templates(package: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-        finalize=finalized,
+        finalize=_finalized,
     )
     environment.filters["plain"] = plain
     return environment
 
 
-def finalized(value: object) -> object:
-    """What a template puts into a page, before it is escaped: no controls, no marks of direction.
-
-    SVG with a control character would not even be read.
-    """
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return plain_lines(value)
-    return value
+def _finalized(value: object) -> object:
+    """Return what goes into a page, without controls: an SVG that has one is not even read."""
+    return plain_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -35,11 +35,13 @@ def plain(text: str) -> str:
     >>> plain("a\\x1b[2Jb\\nconforms")
     'a\\\\x1b[2Jb\\\\nconforms'
     """
+    return _escaped(text, lambda char: char.encode("unicode_escape").decode())
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
+    return "".join(char if char.isprintable() else escape(char) for char in text)
 
 
 def plain_lines(text: str) -> str:
@@ -83,13 +85,8 @@ def json_text(value: Any) -> str:
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     # Between strings there is nothing that is not printable but the line ends.
-    return "\n".join(map(_json_plain, text.split("\n"))) + "\n"
-
-
-def _json_plain(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
+    lines = (_escaped(line, lambda char: json.dumps(char)[1:-1]) for line in text.split("\n"))
+    return "\n".join(lines) + "\n"
 
 
 def say(line: str | Painted = "") -> None:

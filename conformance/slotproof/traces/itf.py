@@ -17,9 +17,8 @@ from typing import Any
 from slotproof.lockstep.explanations import Explanation, lasting
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.build import Build
-from slotproof.protocol.commands import FIELDS, Command, check
+from slotproof.protocol.commands import FIELDS, Command, check, check_recorded
 from slotproof.protocol.config import BadConfig, EngineConfig
-from slotproof.protocol.hidden import check_recorded
 from slotproof.protocol.messages import PROTOCOL
 from slotproof.protocol.shapes import quoted
 from slotproof.support import bounds, jsontext

@@ -22,10 +22,9 @@ from typing import Any
 import pytest
 
 from slotproof.engines.base import EngineFailed, EngineUnusable
-from slotproof.engines.pipe import Pipe
+from slotproof.engines.pipe import Drain, Pipe
 from slotproof.support import bounds
 from slotproof.support.children import Child, run
-from slotproof.support.draining import Drain
 from slotproof_model.proofs.pool import pool
 from tests.processes import Descent
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.engines.differences import changed_method
+from slotproof.engines.methods import changed_method
 
 SOURCE = """\
 import os

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slotproof.cli.app import status
-from slotproof.logs import judging, report, traced
+from slotproof.logs import judging, report
 from slotproof.reports import forms
 from slotproof.reports.trace import load_trace
 from slotproof.support import bounds
@@ -118,7 +118,7 @@ def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any
     write(file, lines)
     verdict = judging.validate(file)
     assert verdict.line == at + 1
-    trace = traced.trace_of(verdict, judging.judged([file]).shown)
+    trace = report.trace_of(verdict, judging.judged([file]).shown)
     last = trace.rows[-1].frames[-1]
     assert last.carried and not last.pages and not last.check and last.pools
     assert [event["transition"] for event in last.events][-1] == "T-CLOSE"
@@ -226,7 +226,7 @@ def test_the_end_is_as_long_as_it_can_be(tmp_path: Path, monkeypatch: pytest.Mon
     write(file, lines)
     verdict = judging.validate(file)
     assert verdict.found is not None
-    trace = traced.trace_of(verdict, verdict.found)
+    trace = report.trace_of(verdict, verdict.found)
     assert len(trace.rows) == judging.CONTEXT
     out = tmp_path / "x.itf.json"
     monkeypatch.setattr(bounds, "TRACE_BYTES", 20_000)
