@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slotproof.reports import alone, html, issue, markdown, scripted, sentences, text
+from slotproof.reports import alone, issue, pages, scripted, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import Trace
 from slotproof.reports.view import View
@@ -19,8 +19,8 @@ from slotproof.traces.itf import BadTrace, NoForm
 
 FORMS: Mapping[str, Callable[[View, str], str]] = {
     "text": lambda view, path: text.render(view.trace, path),
-    "markdown": markdown.render,
-    "html": html.render,
+    "markdown": pages.markdown,
+    "html": pages.html,
     "pytest": lambda view, _: _again(view),
     "issue": lambda view, _: issue.render(view),
     "script": lambda view, _: alone.render(view),
@@ -60,8 +60,8 @@ def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str)
 
 def document(trace: Trace) -> dict[str, Any]:
     """A trace for machines: as it is in a file, and what follows from it."""
-    found = suspects(View(trace)) if trace.violations else []
-    return {**itf.to_itf(trace), "where_to_look": [each.to_json() for each in found]}
+    found = [each.to_json() for each in suspects(View(trace))]
+    return {**itf.to_itf(trace), "where_to_look": found}
 
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)

@@ -72,6 +72,13 @@ class Step:
     def label(self) -> str:
         return f"{self.number}.{self.part}" if self.part else str(self.number)
 
+    @property
+    def sums(self) -> list[str]:
+        """The equations in lines, each with its pool where there are several."""
+        several = len(self.pools) > 1
+        lines = ((pool.name, line) for pool in self.pools for line in pool.lines)
+        return [f"{name}: {line}" if several else line for name, line in lines]
+
     def hidden(self, pool: Pool) -> bool:
         """Pages of the pool are lost or shared, and its sum is right."""
         shown = self.maps.get(pool.name)

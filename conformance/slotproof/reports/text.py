@@ -16,7 +16,7 @@ from slotproof.lockstep.observation import TERMS, Violation, causes_first
 from slotproof.protocol.commands import describe
 from slotproof.reports.crash import crashed_at
 from slotproof.reports.equation import sum_of
-from slotproof.reports.localisation import Place, suspects
+from slotproof.reports.localisation import suspects
 from slotproof.reports.view import View
 from slotproof.support.terminal import Painted, plain
 from slotproof.traces.frames import ACTORS, Frame
@@ -159,19 +159,18 @@ def as_if(trace: Record) -> str:
 
 
 def _where_to_look(trace: Record) -> Iterator[str]:
-    if found := suspects(View(trace)) if trace.violations else []:
+    if found := suspects(View(trace)):
         yield "Where to look:"
         for each in found:
-            yield f"  {each.why}: {each.how}"
-            yield from map(_place, each.places)
-            if each.also:
-                yield "  moved in this iteration too by"
-                yield from map(_place, each.also_places)
+            for heading, events in (
+                (f"  {each.why}: {each.how}", each.events),
+                ("  moved in this iteration too by", each.also),
+            ):
+                yield from [heading] * bool(events)
+                for event in events:
+                    methods = ", ".join(each.made_by(event))
+                    yield f"    {event}" + (f"  in {methods}" if methods else "")
         yield ""
-
-
-def _place(place: Place) -> str:
-    return f"    {place.event}" + (f"  in {place.made_by}" if place.methods else "")
 
 
 def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
