@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ FORMS: Mapping[str, Callable[[View, str], str]] = {
     "text": lambda view, path: text.render(view.trace, path),
     "markdown": pages.markdown,
     "html": pages.html,
-    "pytest": lambda view, _: _again(view),
+    "pytest": lambda view, _: scripted.render(view.trace),
     "issue": lambda view, _: issue.render(view),
     "script": lambda view, _: alone.render(view),
 }
@@ -33,13 +34,6 @@ ENDINGS = {
     "issue": ".issue.md",
     "script": ".alone.py",
 }
-
-
-def _again(view: View) -> str:
-    """The commands of a log can't be run again."""
-    if view.trace.recorded is not None:
-        raise NoForm("the commands of a log can't be run again")
-    return scripted.render(view.trace)
 
 
 def form(name: str, trace: Trace, path: str) -> str:
@@ -73,22 +67,22 @@ def odd(path: str, error: Exception) -> BadTrace:
     return BadTrace(f"{path}: a figure is missing or no number: {error}")
 
 
-def _stop(bad: BadTrace) -> None:
-    raise bad
-
-
 def write_all(
-    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] = _stop
+    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] | None = None
 ) -> list[Path]:
     """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
 
     ``tell`` of those whose figures make no sense, which are left out; or raises :class:`BadTrace`
     before anything is written. Raises ``OSError``.
     """
-    names = _names(list(traces))
     documents: dict[str, str] = {}
+    names: list[str] = []
     entries = []
-    for (path, trace), name in zip(traces.items(), names, strict=True):
+    for path, trace in traces.items():
+        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
+        numbered = (f"{stem}-{number}" for number in count(2))
+        name = next(each for each in chain([stem], numbered) if each not in names)
+        names.append(name)
         made: dict[str, tuple[str, str]] = {}
         try:
             for each, ending in ENDINGS.items():
@@ -97,6 +91,8 @@ def write_all(
                 with suppress(NoForm):
                     made[each] = stem + ending, form(each, trace, path)
         except BadTrace as bad:
+            if tell is None:
+                raise
             tell(bad)
             continue
         documents.update(made.values())
@@ -110,15 +106,3 @@ def write_all(
     for name, document in documents.items():
         write_whole(out / name, document)
     return [out / name for name in documents]
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """A file name for each trace, without its ending; none twice."""
-    names: list[str] = []
-    for path in paths:
-        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
-        number, name = 2, stem
-        while name in names:
-            number, name = number + 1, f"{stem}-{number}"
-        names.append(name)
-    return names

@@ -15,11 +15,15 @@ from slotproof.engines.registry import is_ours
 from slotproof.environments.families import FIRST
 from slotproof.protocol.commands import FIELDS
 from slotproof.support.terminal import plain
+from slotproof.traces.itf import NoForm
 from slotproof.traces.record import Record
 
 
 def render(trace: Record) -> str:
-    """The file. What comes from the trace is in it as literals and comments only."""
+    """Return the file. What comes from the trace is in it as literals and comments only. Raises
+    :class:`NoForm`."""
+    if trace.recorded is not None:
+        raise NoForm("the commands of a log can't be run again")
     return "\n".join(_lines(trace)) + "\n"
 
 

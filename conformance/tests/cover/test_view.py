@@ -476,9 +476,9 @@ def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
 
 def test_spans_and_back() -> None:
     odd = [[-3], [-4, -3, 9], [-1, 0, 1], [-bounds.INTEGER, bounds.INTEGER]]
-    for pages in (*odd, [], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
-        runs = runs_in(spans(pages))
-        assert [page for a, b in runs for page in range(a, b + 1)] == pages
+    for numbers in (*odd, [], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
+        runs = runs_in(spans(numbers))
+        assert [page for a, b in runs for page in range(a, b + 1)] == numbers
 
 
 @pytest.mark.slow
