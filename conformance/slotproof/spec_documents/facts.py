@@ -188,7 +188,7 @@ def clauses() -> list[Clause]:
 
 
 def limits() -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and reason (the text below it) of every bound, in the order of ``bounds.py``.
+    """Yield name, value and reason of every bound, in the order of ``bounds.py``.
 
     >>> next(limits())[:2]
     ('LINE_BYTES', '8 388 608')

@@ -83,11 +83,12 @@ def target(path: str) -> str:
 
 @cache
 def templates(package: str) -> jinja2.Environment:
-    """The templates in a package of ours. What HTML and SVG are given is escaped; Markdown has
-    :func:`text` and :func:`code` for that."""
+    """The templates in a package of ours. What HTML and SVG are given is escaped; the other forms
+    have filters for that."""
+    unescaped = ("md.jinja", "txt.jinja", "py.jinja")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(f"slotproof.{package}", ""),
-        autoescape=jinja2.select_autoescape(disabled_extensions=["md.jinja"], default=True),
+        autoescape=jinja2.select_autoescape(disabled_extensions=unescaped, default=True),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from slotproof.protocol.shapes import Count, Int, Name, Shape, open_shape
 from slotproof.support import bounds
 from slotproof.support.terminal import plain
-from slotproof.traces.itf import BadTrace, decode, encode
+from slotproof.traces.itf import BadTrace, decode, document_of, encode
 from slotproof_model.spec.expr import Sort
 from slotproof_model.spec.state import ACTOR, PAGE
 from slotproof_model.text.idioms import words_of
@@ -42,27 +42,15 @@ Document = TypedDict("Document", {"#meta": open_shape(Meta), "vars": list[Name],
 SPEC_TRACE = Shape("the document", open_shape(Document))
 
 
-def document_of(
-    names: list[str], steps: Iterable[tuple[str, Any, Mapping[str, Any]]], **meta: object
+def spec_document(
+    names: list[str], steps: Iterable[tuple[str, dict[str, Any], Mapping[str, Any]]], **meta: object
 ) -> dict[str, Any]:
     """Return steps (transition, parameters, state after it) as an ITF document."""
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": meta,
-        },
-        "vars": names,
-        "states": [
-            {
-                "#meta": {"index": index},
-                "mbt::actionTaken": action,
-                "mbt::nondetPicks": encode(params),
-                **encode({name: after[name] for name in names}),
-            }
-            for index, (action, params, after) in enumerate(steps)
-        ],
-    }
+    states = (
+        (action, params, encode({name: after[name] for name in names}))
+        for action, params, after in steps
+    )
+    return document_of({"slotproof-spec": meta}, names, states)
 
 
 def is_one(document: Any) -> bool:
