@@ -13,7 +13,7 @@ from slotproof.lockstep.observation import causes_first
 from slotproof.protocol.commands import describe
 from slotproof.protocol.family import Harness
 from slotproof.reports import alone, sentences
-from slotproof.reports.calls import harness_of
+from slotproof.reports.alone import harness_of
 from slotproof.reports.view import View
 from slotproof.support.markup import templates
 from slotproof.traces.record import Record

@@ -24,6 +24,7 @@ from slotproof.reports.step import Step
 from slotproof.reports.view import View
 from slotproof.support.markup import digest, templates
 from slotproof.support.terminal import plain
+from slotproof.traces.record import place
 
 MOST = 400
 """Steps of the page at most, the last ones: it has to open."""
@@ -39,6 +40,7 @@ def html(view: View, path: str = "TRACE") -> str:
         steps=view.steps[-MOST:],
         left_out=max(0, len(view.steps) - MOST),
         lanes=LANES,
+        place=place,
         sums=lambda step: list(_sums(step)),
         path=path,
         quoted=plain(shlex.quote(path)),

@@ -21,8 +21,8 @@ from slotproof.reports.sentences import sentence
 from slotproof.reports.view import View
 from slotproof.support.markup import templates
 from slotproof.support.terminal import Painted
-from slotproof.traces.frames import ACTORS, Frame
-from slotproof.traces.record import Record, Recorded, Row, place
+from slotproof.traces.frames import ACTORS
+from slotproof.traces.record import Record, Row
 
 SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
@@ -58,7 +58,6 @@ def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -
             commands=commands,
             last_said=last_said,
             LATER=LATER,
-            later=later,
         )
     )
 
@@ -110,15 +109,6 @@ LATER = (
 )
 
 
-def later(recorded: Recorded) -> list[str]:
-    """What was found later in a log, a line each."""
-    return [
-        f"{place(each.file, each.line)}: {each.words}"
-        + (f", {each.times} times in all" if each.times > 1 else "")
-        for each in recorded.later
-    ]
-
-
 def as_if(trace: Record) -> str:
     """What its explanations begin with."""
     if not trace.explained:
@@ -146,8 +136,12 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"
-        if row.frames:
-            yield from _owned(row.frames[-1])
+        for frame in row.frames[-1:]:
+            for name, figures in frame.pools.items():
+                share = frame.shares.get(name)
+                # Ownership, where the engine's own check has another sum.
+                if share and any(figures.get(key) not in (None, share[key]) for key in share):
+                    yield f"       {name}, by ownership: {_equation(figures | share)}"
         for kind in ("slots", "requests"):
             now, then = getattr(row, kind), getattr(previous, kind)
             for key in sorted(now.keys() | then.keys()):
@@ -155,14 +149,6 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
                     shown = in_a_line(now[key]) if key in now else "gone"
                     yield f"       {ACTORS[kind]}{key}: {shown}"
         previous = row
-
-
-def _owned(frame: Frame) -> Iterator[str]:
-    """The sum that ownership gives, where the engine's own check has another one."""
-    for name, figures in frame.pools.items():
-        share = frame.shares.get(name)
-        if share and any(figures.get(key) not in (None, share[key]) for key in share):
-            yield f"       {name}, by ownership: {_equation(figures | share)}"
 
 
 def _equation(figures: dict[str, int]) -> str:

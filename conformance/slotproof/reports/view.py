@@ -34,7 +34,13 @@ class View:
         self.steps = list(self._steps())
         self.undrawn: dict[str, str] = {}
         """By pool, why its pages are not drawn."""
-        self._draw()
+        frames = [step.frame for step in self.steps]
+        for name in sorted({name for frame in frames for name in frame.pools}):
+            drawn, why = page_maps(frames, name, trace.config.page_size)
+            if why:
+                self.undrawn[name] = why
+            for step, page_map in zip(self.steps, drawn, strict=True):
+                step.maps[name] = page_map
         if trace.violations:
             last = self.steps[-1]
             last.violations = causes_first(trace.violations)
@@ -75,7 +81,10 @@ class View:
     def _steps(self) -> Iterator[Step]:
         profile = PROFILES.get(self.trace.profile)
         held = profile is not None and profile.choices["loan"] != "uncached"
-        index, previous = count(), self._begin()
+        # Before all: nothing, or where a log has more before it, the first figures.
+        frames = (frame for row in self.trace.rows for frame in row.frames if self.before)
+        previous = next((frame for frame in frames if frame.pools), Frame())
+        index = count()
         for number, row in enumerate(self.trace.rows, self.before + 1):
             says, several = describe(row.command), len(row.frames) > 1
             if not row.frames:
@@ -88,11 +97,6 @@ class View:
                 yield step
                 previous = frame
 
-    def _begin(self) -> Frame:
-        """What was there before: nothing, or where a log has more before it, the first figures."""
-        frames = (frame for row in self.trace.rows for frame in row.frames if self.before)
-        return next((frame for frame in frames if frame.pools), Frame())
-
     def _fold(self) -> None:
         """A stall is many iterations of the same: tables show it once."""
         first = self.steps[0] if self.steps else None
@@ -102,15 +106,6 @@ class View:
                 first.like_it += 1
             else:
                 first = step
-
-    def _draw(self) -> None:
-        frames = [step.frame for step in self.steps]
-        for name in sorted({name for frame in frames for name in frame.pools}):
-            drawn, why = page_maps(frames, name, self.trace.config.page_size)
-            if why:
-                self.undrawn[name] = why
-            for step, page_map in zip(self.steps, drawn, strict=True):
-                step.maps[name] = page_map
 
 
 def _writes(violation: Violation, there: list[str]) -> bool:

@@ -7,7 +7,7 @@ The pages are in the ``.md.jinja`` beside this: they are given the spec itself, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def _templates() -> Environment:
     modules = (facts, invariants, lifecycle, named, profiles, render, state, transitions)
     environment.globals |= {each.__name__.rpartition(".")[2]: each for each in modules}
     environment.globals |= {"CELL": CELL}
-    filters: dict[str, Callable[..., Any]] = {
+    environment.filters |= {
         "cell": _cell,
         "formula": lambda expr: f"`{render.formula(expr)}`",
         "links": _links,
@@ -87,7 +87,6 @@ def _templates() -> Environment:
         "symbol": lambda var: render.symbol(var.name),
         "word": word,
     }
-    environment.filters |= filters
     return environment
 
 

@@ -214,16 +214,7 @@ def from_itf(data: Any) -> Record:
         config=config,
         seed=mine["seed"],
         rows=rows,
-        violations=[
-            Violation(
-                **{
-                    **each,
-                    "transition": each["transition"] or None,
-                    "owners": tuple(Holder(**owner) for owner in each.get("owners", ())),
-                }
-            )
-            for each in mine["violated"]
-        ],
+        violations=list(map(_violation, mine["violated"])),
         minimal=mine["one_minimal"],
         config_name=mine["config_name"],
         chosen_profile=mine["chosen_profile"] or None,
@@ -251,6 +242,11 @@ def _affordable(rows: list[Row], config: EngineConfig) -> None:
             f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
             f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
         )
+
+
+def _violation(violated: dict[str, Any]) -> Violation:
+    owners = tuple(Holder(**each) for each in violated.get("owners", ()))
+    return Violation(**{**violated, "transition": violated["transition"] or None, "owners": owners})
 
 
 def _decoded(name: str, value: Any) -> Any:

@@ -41,6 +41,10 @@ class Later:
     times: int
     """Iterations in which it was found, this one included."""
 
+    def __str__(self) -> str:
+        again = f", {self.times} times in all" if self.times > 1 else ""
+        return f"{place(self.file, self.line)}: {self.words}{again}"
+
 
 @dataclass(frozen=True)
 class Recorded:

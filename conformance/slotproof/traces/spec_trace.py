@@ -63,19 +63,15 @@ def render(document: Any) -> str:
     """It as text. Raises :class:`BadTrace`."""
     decoded = decode(document)
     SPEC_TRACE.demand(decoded, lambda wrong: BadTrace(f"a trace of the spec: {wrong}"))
-    try:
-        return "\n".join(map(plain, _lines(decoded))) + "\n"
-    except KeyError as missing:
-        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
-
-
-def _lines(document: Any) -> Iterator[str]:
-    meta = document["#meta"]["slotproof-spec"]
-    yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
-    yield from transitions(document)
+    meta = decoded["#meta"]["slotproof-spec"]
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
     again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
-    yield f"again: {again}"
+    head = f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
+    try:
+        lines = [head, *transitions(decoded), f"again: {again}"]
+    except KeyError as missing:
+        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
+    return "\n".join(map(plain, lines)) + "\n"
 
 
 def transitions(document: Any) -> Iterator[str]:
