@@ -20,8 +20,7 @@ from slotproof.reports import scripted, sentences, text
 from slotproof.reports.equation import Sum
 from slotproof.reports.localisation import suspects
 from slotproof.reports.sequence import LANES
-from slotproof.reports.step import Step
-from slotproof.reports.view import View
+from slotproof.reports.view import Step, View
 from slotproof.support.markup import digest, templates
 from slotproof.support.terminal import plain
 from slotproof.traces.record import place

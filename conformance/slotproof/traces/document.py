@@ -264,6 +264,7 @@ def encoded(schema: Any) -> Any:
         return [encoded(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    form: Any
     inner = {key: encoded(value) for key, value in schema.items()}
     if schema.get("type") == "integer":
         key, form = "#bigint", {"type": "string", "pattern": "^-?[0-9]{1,30}$"}
