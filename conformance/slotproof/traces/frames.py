@@ -58,6 +58,10 @@ def frame_of(seen: ObservationRecord) -> Frame:
         reported = checker["pools"].get(name, {})
         figures = {key: reported[key] for key in ("held", "uncached") if reported}
         pools[name] = _pick(pool, PoolFigures) | figures
+    actors: dict[str, Any] = {
+        kind: {name: _pick(view, shape) for name, view in snapshot[kind].items()}
+        for kind, shape in _SHOWN.items()
+    }
     return Frame(
         check={"ran": bool(checker["ran"]), "verdict": checker["verdict"], **said},
         pools=pools,
@@ -66,10 +70,7 @@ def frame_of(seen: ObservationRecord) -> Frame:
         },
         pages={pool: list(_holdings(seen, pool)) for pool in pools},
         differs=list(map(_differs, seen.differences)),
-        **{
-            kind: {name: _pick(view, shape) for name, view in snapshot[kind].items()}
-            for kind, shape in _SHOWN.items()
-        },
+        **actors,
         **said_in(snapshot),
     )
 
