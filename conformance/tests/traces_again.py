@@ -27,7 +27,6 @@ from slotproof.environments.store import default_folder
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.files import write_whole
 from slotproof.traces import itf
-from slotproof.traces.again import again
 
 ROOT = Path(__file__).resolve().parents[2]
 FINDINGS = ROOT / "docs" / "findings"
@@ -73,7 +72,7 @@ def _options(trace: Trace) -> list[str]:
 def recorded(old: Trace, engine: Engine) -> Trace:
     """Return the trace as it is to be written. Raises :class:`NotShown`."""
     argument = spec_of(old)
-    new = again(old, engine, argument, old.chosen_profile)
+    new = old.again(engine, argument, old.chosen_profile)
     new = replace(new, build=replace(built(engine), argument=argument))
     wanted = old.violations[0].clause
     if wanted not in {each.clause for each in new.violations}:

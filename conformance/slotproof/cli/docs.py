@@ -26,16 +26,16 @@ def docs(
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():
         raise UsageProblem(f"there is no {FOLDER.parent} here: run it in a checkout, or give --out")
-    from slotproof.spec_documents import contents, writing as folder
+    from slotproof.spec_documents import contents
 
     wanted = contents.documents()
     if check:
-        stale = folder.stale(wanted, out, contents.MARK)
+        stale = contents.stale(wanted, out)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
         fine = f"{len(wanted)} documents in {out} are what the spec says"
         return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
     with writing(out):
-        written = folder.write_all(wanted, out, contents.MARK)
+        written = contents.write_all(wanted, out)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
     return _tell(0, "written", written, as_json, text)
 

@@ -14,7 +14,7 @@ from slotproof.engines.base import EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.matrices.named_findings import Refused, again
-from slotproof.reports.calls import harness_of
+from slotproof.reports.alone import harness_of
 from slotproof.reports.issue import Elsewhere
 from slotproof.reports.trace import Trace
 

@@ -11,7 +11,7 @@ from slotproof.cli.options import writing
 from slotproof.support.files import write_whole
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode
-from slotproof.traces.spec_trace import document_of, transitions
+from slotproof.traces.spec_trace import spec_document, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.bounded import Counterexample
@@ -88,7 +88,7 @@ def to_itf(found: Counterexample) -> dict[str, Any]:
         for name, value in found.start.items()
         if name.startswith("config.")
     }
-    return document_of(
+    return spec_document(
         names,
         [("init", {}, found.start), *ways],
         mutant=found.spec,

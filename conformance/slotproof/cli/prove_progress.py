@@ -17,7 +17,7 @@ from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode
-from slotproof.traces.spec_trace import document_of, transitions
+from slotproof.traces.spec_trace import spec_document, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.obligations import Result
@@ -164,7 +164,7 @@ def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
     from slotproof_model.spec import state
 
     pools = [var.name for var in state.POOLS]
-    return document_of(
+    return spec_document(
         [*pools, *named(found.first)],
         [
             (action, params, dict(zip(pools, at.pools, strict=True)) | named(at))

@@ -25,7 +25,6 @@ from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
-from slotproof.traces.again import again
 
 ENGINE_HELP = "The engine to run it on; needed unless the trace is of the reference or its mutants."
 AGAINST_HELP = "Compare with this engine, or with what this .itf.json file recorded."
@@ -62,7 +61,7 @@ def replay(
         other = EngineSpec.parse(against, step_timeout, patches, old.mends)
         return compared(old, wanted, other, choices, as_json)
     with logged(wanted.open(), log) as under_test:
-        new = again(old, under_test, wanted.text, choices)
+        new = old.again(under_test, wanted.text, choices)
     if out is not None:
         with writing(out):
             itf.save(new, out)

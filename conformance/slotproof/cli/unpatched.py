@@ -12,7 +12,6 @@ from slotproof.engines.base import built
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Store, default_folder
 from slotproof.reports.trace import Trace
-from slotproof.traces.again import again
 
 
 def unpatched(trace: Trace, path: Path) -> Trace:
@@ -33,7 +32,7 @@ def unpatched(trace: Trace, path: Path) -> Trace:
     with closing(EngineSpec(name, step_timeout=STEP_TIMEOUT).open()) as engine:
         if not built(engine).release:
             raise UsageProblem(f"{entry.path} is not {name} any more, which {path} was found on")
-        new = again(trace, engine, name, trace.chosen_profile)
+        new = trace.again(engine, name, trace.chosen_profile)
     first = trace.violations[0].clause
     if first in (seen := [each.clause for each in new.violations]):
         return new

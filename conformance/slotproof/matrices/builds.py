@@ -60,10 +60,18 @@ class Build:
         """Whether a finding with a name, seen on this build, is what a campaign calls so."""
         return any(name in seen.marks for seen in self.replayed.values())
 
+    def cell(self, name: str) -> Cell:
+        """Return what is said of a finding on this build."""
+        if (seen := self.replayed.get(name)) is not None:
+            return seen.cell
+        if (finding := self.findings.get(name)) is not None:
+            broken = str(finding.trace.violations[0])
+            return Cell(str(len(finding.trace.rows)), "bad", self.link(name), broken)
+        return self.cells.get(name, Cell("not run" if self.problem else ""))
+
     def link(self, name: str) -> str | None:
         """Where the trace of one of its findings is, seen from the table."""
-        finding = self.findings.get(name)
-        path = None if finding is None or self.keep is None else self.keep.path(finding)
+        path = self.keep.path(self.findings[name]) if self.keep else None
         return None if path is None else os.path.relpath(path, self.folder)
 
 
@@ -184,32 +192,25 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
     ran = [build for build in builds if build.engine]
     named = [each for each in named if not ran or any(each.name in build.replayed for build in ran)]
     rows = [
-        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _named, each)
+        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", each.page)
         for each in named
     ]
     rows += [
-        _row(builds, name, _sentence(finding.mark.clause), _cell)
+        _row(builds, name, _sentence(finding.mark.clause))
         for name, finding in shortest(builds).items()
         if not all(build.explains(name) for build in builds if name in build.findings)
     ]
+    could_not = "could not be started for the traces of others"
     notes = [
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
         *([f"Ignored: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
-    ]
-    notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]
-    notes += [
-        f"{build.name}: {build.ran}{', ended early' if build.cut else ''}."
-        for build in builds
-        if build.ran
-    ]
-    notes += [f"{build.name} is {build.engine}." for build in ran if build.name != build.engine]
-    notes += [
-        f"{build.name} could not be started for the traces of others: {build.broke}"
-        for build in builds
-        if build.broke
+        *(f"{each.name} has not run: {each.problem}" for each in builds if each.problem),
+        *(f"{each.name}: {each.ran}{', ended early' * each.cut}." for each in builds if each.ran),
+        *(f"{each.name} is {each.engine}." for each in ran if each.name != each.engine),
+        *(f"{each.name} {could_not}: {each.broke}" for each in builds if each.broke),
     ]
     columns = [build.name for build in reversed(builds)]
     return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
@@ -219,42 +220,18 @@ def _sentence(clause: str) -> str:
     return INVARIANTS[clause.partition(".")[0]].sentence
 
 
-def _row(
-    builds: list[Build],
-    name: str,
-    note: str,
-    cell: Callable[[Build, str], Cell],
-    finding: NamedFinding | None = None,
-) -> Row:
-    """A finding: its cells, the newest build first, where it came, where it is gone."""
-    cells = [cell(build, name) for build in builds]
-    came, went = _since(builds, cells)
-    page = finding.page if finding else None
+def _row(builds: list[Build], name: str, note: str, page: Path | None = None) -> Row:
+    """Return the row of a finding: its cells, the newest build first, and the builds that it came
+    with and was gone in, with "or before" where nothing is known of the builds before."""
+    cells = [build.cell(name) for build in builds]
+    kinds = [each.kind for each in cells]
+    came = went = ""
+    if "bad" in kinds:
+        first, last = kinds.index("bad"), len(kinds) - 1 - kinds[::-1].index("bad")
+        known = first == 0 or kinds[first - 1] == "good"
+        came = builds[first].name + ("" if known else " or before")
+        if "good" in kinds[last:]:
+            clean = kinds.index("good", last)
+            went = builds[clean].name + ("" if clean == last + 1 else " or before")
     link = None if page is None else os.path.relpath(page, builds[0].folder)
     return Row(name, note, [*reversed(cells), Cell(came), Cell(went)], link)
-
-
-def _since(builds: list[Build], cells: list[Cell]) -> tuple[str, str]:
-    """Where it came, and where it went: "or before" where of the builds before nothing is known."""
-    seen = [index for index, each in enumerate(cells) if each.kind == "bad"]
-    if not seen:
-        return "", ""
-    first, last = seen[0], seen[-1]
-    unsure = first > 0 and cells[first - 1].kind != "good"
-    came = builds[first].name + (" or before" if unsure else "")
-    clean = next((i for i in range(last + 1, len(cells)) if cells[i].kind == "good"), None)
-    if clean is None:
-        return came, ""
-    return came, builds[clean].name + ("" if clean == last + 1 else " or before")
-
-
-def _named(build: Build, name: str) -> Cell:
-    seen = build.replayed.get(name)
-    return Cell("not run" if build.problem else "") if seen is None else seen.cell
-
-
-def _cell(build: Build, name: str) -> Cell:
-    if (finding := build.findings.get(name)) is not None:
-        broken = str(finding.trace.violations[0])
-        return Cell(str(len(finding.trace.rows)), "bad", build.link(name), broken)
-    return build.cells.get(name, Cell("not run" if build.problem else ""))

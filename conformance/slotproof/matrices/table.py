@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from slotproof.support.files import write_whole
-from slotproof.support.markup import target, templates, text
+from slotproof.support.markup import templates
 from slotproof.support.terminal import json_text
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
@@ -86,21 +86,7 @@ def markdown(table: Table) -> str:
     <BLANKLINE>
     """
 
-    def linked(said: str, where: str | None) -> str:
-        return f"[{text(said)}]({target(where)})" if where else text(said)
-
-    title = f"{table.title}: {table.family}" if table.family else table.title
-    lines = [f"# {text(title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
-    heads = [table.corner, *map(table.brief, table.columns)]
-    lines.append("| " + " | ".join(map(text, heads)) + " |")
-    lines.append("|" + "---|" * len(heads))
-    for row in table.rows:
-        cells = [
-            linked(table.brief(each.text), each.link and (row.page or each.link))
-            for each in row.cells
-        ]
-        lines.append("| " + " | ".join([linked(row.name, row.page), *cells]) + " |")
-    return "\n".join(lines) + "\n"
+    return templates("matrices").get_template("table.md.jinja").render(table=table)
 
 
 def svg(table: Table) -> str:

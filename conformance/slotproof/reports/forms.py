@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from slotproof.reports import alone, html, issue, markdown, scripted, sentences, text
+from slotproof.reports import alone, issue, pages, scripted, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import Trace
 from slotproof.reports.view import View
@@ -19,9 +20,9 @@ from slotproof.traces.itf import BadTrace, NoForm
 
 FORMS: Mapping[str, Callable[[View, str], str]] = {
     "text": lambda view, path: text.render(view.trace, path),
-    "markdown": markdown.render,
-    "html": html.render,
-    "pytest": lambda view, _: _again(view),
+    "markdown": pages.markdown,
+    "html": pages.html,
+    "pytest": lambda view, _: scripted.render(view.trace),
     "issue": lambda view, _: issue.render(view),
     "script": lambda view, _: alone.render(view),
 }
@@ -33,13 +34,6 @@ ENDINGS = {
     "issue": ".issue.md",
     "script": ".alone.py",
 }
-
-
-def _again(view: View) -> str:
-    """The commands of a log can't be run again."""
-    if view.trace.recorded is not None:
-        raise NoForm("the commands of a log can't be run again")
-    return scripted.render(view.trace)
 
 
 def form(name: str, trace: Trace, path: str) -> str:
@@ -60,8 +54,8 @@ def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str)
 
 def document(trace: Trace) -> dict[str, Any]:
     """A trace for machines: as it is in a file, and what follows from it."""
-    found = suspects(View(trace)) if trace.violations else []
-    return {**itf.to_itf(trace), "where_to_look": [each.to_json() for each in found]}
+    found = [each.to_json() for each in suspects(View(trace))]
+    return {**itf.to_itf(trace), "where_to_look": found}
 
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -73,22 +67,22 @@ def odd(path: str, error: Exception) -> BadTrace:
     return BadTrace(f"{path}: a figure is missing or no number: {error}")
 
 
-def _stop(bad: BadTrace) -> None:
-    raise bad
-
-
 def write_all(
-    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] = _stop
+    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] | None = None
 ) -> list[Path]:
     """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
 
     ``tell`` of those whose figures make no sense, which are left out; or raises :class:`BadTrace`
     before anything is written. Raises ``OSError``.
     """
-    names = _names(list(traces))
     documents: dict[str, str] = {}
+    names: list[str] = []
     entries = []
-    for (path, trace), name in zip(traces.items(), names, strict=True):
+    for path, trace in traces.items():
+        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
+        numbered = (f"{stem}-{number}" for number in count(2))
+        name = next(each for each in chain([stem], numbered) if each not in names)
+        names.append(name)
         made: dict[str, tuple[str, str]] = {}
         try:
             for each, ending in ENDINGS.items():
@@ -97,6 +91,8 @@ def write_all(
                 with suppress(NoForm):
                     made[each] = stem + ending, form(each, trace, path)
         except BadTrace as bad:
+            if tell is None:
+                raise
             tell(bad)
             continue
         documents.update(made.values())
@@ -110,15 +106,3 @@ def write_all(
     for name, document in documents.items():
         write_whole(out / name, document)
     return [out / name for name in documents]
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """A file name for each trace, without its ending; none twice."""
-    names: list[str] = []
-    for path in paths:
-        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
-        number, name = 2, stem
-        while name in names:
-            number, name = number + 1, f"{stem}-{number}"
-        names.append(name)
-    return names

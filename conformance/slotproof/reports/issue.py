@@ -6,18 +6,16 @@ It is text to be pasted. Nothing is posted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slotproof.lockstep.observation import causes_first
 from slotproof.protocol.commands import describe
 from slotproof.protocol.family import Harness
 from slotproof.reports import alone, sentences
-from slotproof.reports.alone import scrubbed
-from slotproof.reports.calls import harness_of
-from slotproof.reports.markdown import details, fenced
+from slotproof.reports.alone import harness_of
 from slotproof.reports.view import View
-from slotproof.support.markup import code, text
+from slotproof.support.markup import templates
 from slotproof.traces.record import Record
 
 NO_CLIENTS = {
@@ -39,68 +37,37 @@ class Elsewhere:
 
 def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
     """Return the whole report. Raises :class:`NoForm`."""
-    return "\n".join(_lines(view, releases)) + "\n"
-
-
-def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
-    trace = view.trace
+    trace, config = view.trace, view.trace.config
     family, harness = harness_of(trace)
-    release = trace.identity.number
     first, *others = causes_first(trace.violations)
-    yield from (f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}", "")
-    yield from (f"**Expected:** {text(sentences.sentence(first))}", "")
-    yield from (f"**Seen:** {text(scrubbed(first.detail))}", "")
-    if others:
-        yield from (f"- {text(scrubbed(each.detail))}" for each in others)
-        yield ""
-    yield from ("## What happens", "")
-    yield from (f"{_configuration(trace, harness)}:", "")
-    for number, row in enumerate(trace.rows, 1):
-        yield f"{number}. {text(describe(row.command))}"
-    yield ""
-    yield from ("## With the engine alone", "")
-    yield (
-        "The scheduler on a CPU, with random weights and no sockets. The script below needs an "
-        f"environment that has {family.title}, and nothing else. It makes these calls and prints "
-        "the state after them. It ends with status 0, or with a traceback and 2 if a call raises."
-    )
-    yield from fenced(list(alone.finding(view)), "python")
-    yield from details("The whole script", alone.render(view), "python")
-    yield from ("## Releases", "")
-    if releases:
-        yield from ("| release | seen | with |", "|---|---|---|")
-        for each in releases:
-            yield f"| {code(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
-    else:
-        yield text(f"Seen on {family.title} {release}; other releases were not tried.")
-        yield "The script prints the versions of torch and Python."
-    yield ""
-    yield from ("## Through the API", "")
-    if refused := objections(trace, harness):
-        yield from ("Not all of it comes through the front end:", "")
-        yield from (f"- {text(each)}" for each in refused)
-    else:
-        yield "Everything is what clients can send: the front end's checks let it pass."
-    yield ""
-    yield from ("## Words", "")
-    done = {command["do"] for command in trace.commands}
-    done |= {"max_new"} if "submit" in done else set()
-    for word, means in harness.words.items():
-        if word in done:
-            yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
-
-
-def _configuration(trace: Record, harness: Harness) -> str:
-    config = trace.config
+    used = {command["do"] for command in trace.commands}
     also = {
+        f"{config.rows} rows": "rows" in harness.arguments,
         f"chunks of {config.chunk}": config.chunk,
         "overlap scheduling": config.overlap,
         f"speculation, {config.draft} steps": config.draft,
     }
-    said = [f"P{config.size[1:]}", f"a context of {config.context_len}"]
-    said += [f"{config.running} requests may run"]
-    said += [f"{config.rows} rows"] if "rows" in harness.arguments else []
-    return ", ".join([*said, *(name for name, on in also.items() if on)])
+    environment = templates("reports")
+    environment.filters |= {"scrubbed": alone.scrubbed, "describe": describe}
+    return environment.get_template("issue.md.jinja").render(
+        view=view,
+        trace=trace,
+        family=family,
+        harness=harness,
+        first=first,
+        others=others,
+        configuration=[
+            f"P{config.size[1:]}",
+            f"a context of {config.context_len}",
+            f"{config.running} requests may run",
+            *(name for name, on in also.items() if on),
+        ],
+        releases=releases,
+        refused=objections(trace, harness),
+        used=used | ({"max_new"} if "submit" in used else set()),
+        sentences=sentences,
+        alone=alone,
+    )
 
 
 def objections(trace: Record, harness: Harness) -> list[str]:

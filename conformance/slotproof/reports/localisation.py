@@ -8,7 +8,7 @@ transition are the methods that make it, where they are known of the engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.engines.methods import Methods, methods_of
@@ -31,26 +31,6 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A transition that may have done it."""
-
-    event: str
-    """``T-REJECT r2``."""
-    methods: tuple[str, ...]
-    """Of the engine, which make it; empty where they are not known."""
-
-    @property
-    def sentence(self) -> str:
-        """The spec's sentence about the transition."""
-        return TRANSITIONS[self.event.partition(" ")[0]].sentence
-
-    @property
-    def made_by(self) -> str:
-        """The methods in a line."""
-        return ", ".join(self.methods)
-
-
-@dataclass(frozen=True)
 class Suspects:
     """What is wrong, and the transitions of the engine to read next."""
 
@@ -64,32 +44,27 @@ class Suspects:
     methods: Methods = field(default_factory=dict)
     """Those of the engine that the trace was made on."""
 
-    @property
-    def places(self) -> list[Place]:
-        """Where ``events`` are."""
-        return self._places(self.events)
+    def made_by(self, event: str) -> tuple[str, ...]:
+        """Return the engine's methods that make an event; none where they are not known."""
+        return self.methods.get(event.partition(" ")[0], ())
 
-    @property
-    def also_places(self) -> list[Place]:
-        """Where ``also`` are."""
-        return self._places(self.also)
-
-    def _places(self, events: tuple[str, ...]) -> list[Place]:
-        return [Place(each, self.methods.get(each.partition(" ")[0], ())) for each in events]
+    def sentence(self, event: str) -> str:
+        """Return the spec's sentence about the event's transition."""
+        return TRANSITIONS[event.partition(" ")[0]].sentence
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return {
-            "why": self.why,
-            "how": self.how,
-            "transitions": [asdict(each) for each in self.places],
-            "also": [asdict(each) for each in self.also_places],
+        found = {"transitions": self.events, "also": self.also}
+        return {"why": self.why, "how": self.how} | {
+            key: [{"event": each, "methods": self.made_by(each)} for each in events]
+            for key, events in found.items()
         }
 
 
 def suspects(view: View) -> list[Suspects]:
-    """The plainest first; none where the engine died, or where only its own check is wrong."""
-    if not view.steps[-1].ran:
+    """The plainest first; none where nothing is violated, the engine died, or only its own check
+    is wrong."""
+    if not view.trace.violations or not view.steps[-1].ran:
         return []
     events = [each for each in view.last_events if each["transition"] in TRANSITIONS]
     every = [*_guards(view), *_fields(view, events)] or list(_others(view, events))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from slotproof.lockstep.observation import TERMS, Holder
 from slotproof.support import bounds
@@ -110,11 +110,8 @@ class _TooMany(Exception):
     """More than is drawn."""
 
 
-class _Owner(NamedTuple):
-    """A holder of pages, and which figure of the equation they count for."""
-
-    holder: Holder
-    kind: str
+_Owner = tuple[Holder, str]
+"""A holder of pages, and which figure of the equation they count for."""
 
 
 @dataclass
@@ -147,7 +144,9 @@ def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Itera
     owned = {run for holding in visible for run in runs_in(holding["pages"])}
     whole = _whole(owned, size)
     # Runs of pages that no iteration tells apart, in order; some may be nobody's.
-    runs = owned.union(*map(_read, visible), [whole] if whole is not None else ())
+    runs = owned.union(
+        *(runs_in(each.get("reads", "")) for each in visible), [whole] if whole is not None else ()
+    )
     cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
     stretches = [(first, end - 1) for first, end in pairwise(cuts)]
     _few(len(stretches) * len(frames))
@@ -186,19 +185,15 @@ def _whole(owned: Iterable[Run], size: int) -> Run | None:
     return (low, high) if high - low + 1 <= size else None
 
 
-def _read(holding: dict[str, Any]) -> list[Run]:
-    return runs_in(holding.get("reads", ""))
-
-
 def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Iteration:
     """Who has and who reads each stretch."""
     now = _Iteration(defaultdict(tuple), defaultdict(tuple))
     listed = 0
     for holding in holdings:
-        who = _holder(holding)
+        owner = _owner(holding)
         whose: list[tuple[defaultdict[int, Any], list[Run], Any]] = [
-            (now.owned, runs_in(holding["pages"]), _Owner(who, _kind(holding))),
-            (now.read, _read(holding), who),
+            (now.owned, runs_in(holding["pages"]), owner),
+            (now.read, runs_in(holding.get("reads", "")), owner[0]),
         ]
         for table, runs, each in whose:
             for index in _indices(runs, stretches):
@@ -215,15 +210,14 @@ def _indices(runs: Iterable[Run], stretches: list[Run]) -> Iterator[int]:
         yield from range(bisect_left(starts, first), bisect_right(starts, last))
 
 
-def _holder(holding: dict[str, Any]) -> Holder:
-    nobodys = holding["kind"] in ("free", "tree")
-    return Holder(holding["kind"], "" if nobodys else holding.get("name", "?"))
-
-
-def _kind(holding: dict[str, Any]) -> str:
-    if holding["kind"] == "tree":
-        return PROTECTED if holding.get("locks", 0) else EVICTABLE
-    return {"free": FREE, "slot": HELD, "request": UNCACHED}[holding["kind"]]
+def _owner(holding: dict[str, Any]) -> _Owner:
+    match holding["kind"]:
+        case "free":
+            return Holder("free"), FREE
+        case "tree":
+            return Holder("tree"), PROTECTED if holding.get("locks", 0) else EVICTABLE
+        case kind:
+            return Holder(kind, holding.get("name", "?")), HELD if kind == "slot" else UNCACHED
 
 
 def _holdings(
@@ -231,11 +225,11 @@ def _holdings(
 ) -> Iterator[Holding]:
     kept = {i for i, who in now.owned.items() if any(kind == PROTECTED for _, kind in who)}
     for holding in holdings:
-        name, locks = str(_holder(holding)), holding.get("locks", 0)
+        name, locks = str(_owner(holding)[0]), holding.get("locks", 0)
         if holding["kind"] == "tree":
             name += f", locked {locks}×" if locks else ", not locked"
         pages = count(runs_in(holding["pages"]))
-        reads = sorted(set(_indices(_read(holding), stretches)))
+        reads = sorted(set(_indices(runs_in(holding.get("reads", "")), stretches)))
         if pages or reads:
             safe = joined(stretches[index] for index in reads if index in kept)
             strays = joined(stretches[index] for index in reads if index not in kept)
@@ -274,9 +268,10 @@ def _cell(runs: list[Run], index: int, now: _Iteration, before: _Iteration | Non
     locked = any(kind == PROTECTED for _, kind in owners)
     readers = () if locked else now.read.get(index, ())
     if len(owners) == 1:
-        kind = STALE if readers else owners[0].kind
+        ((_, own),) = owners
+        kind = STALE if readers else own
     else:
         kind = SHARED if owners else LOST
-    have, had = (tuple(each.holder for each in who) for who in (owners, then))
+    have, had = (tuple(holder for holder, _ in who) for who in (owners, then))
     changed = before is not None and owners != then
     return Cell(text(runs), count(runs), kind, have, changed, had, readers)

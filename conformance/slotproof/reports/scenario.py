@@ -13,7 +13,7 @@ from slotproof.engines.base import EngineUnusable, built, demand, versioned
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Iteration, Setup
+from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import Command, check
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Message
@@ -159,21 +159,19 @@ class Scenario:
         command = check(command)
         demand(self.engine, self.referee.config, [command])
         self.referee.do(command)
-        self.happened.append(happened := self._happened(self.referee.log[-1]))
-        if happened.violations and self.raises:
-            raise Violated(happened)
-        return happened
-
-    def _happened(self, entry: Iteration) -> Happened:
-        last = self.happened[-1] if self.happened else None
+        entry, last = self.referee.log[-1], self.happened[-1] if self.happened else None
         before, figures = (last.row, last.figures) if last else (Row({}), {})
         row = row_of(entry, before)
         if row.frames:
             shares = row.frames[-1].shares
             figures = {name: {**pool, **shares.get(name, {})} for name, pool in row.pools.items()}
         told = [each for seen in entry.observations for each in seen.snapshot["messages"]]
-        number, violations = len(self.happened) + 1, entry.violations
-        return Happened(number, row, told, violations, figures, before)
+        number = len(self.happened) + 1
+        happened = Happened(number, row, told, entry.violations, figures, before)
+        self.happened.append(happened)
+        if happened.violations and self.raises:
+            raise Violated(happened)
+        return happened
 
     @property
     def trace(self) -> Trace:

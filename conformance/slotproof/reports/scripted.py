@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from slotproof.engines.registry import is_ours
 from slotproof.environments.families import FIRST
 from slotproof.protocol.commands import FIELDS
+from slotproof.support.markup import templates
 from slotproof.support.terminal import plain
+from slotproof.traces.itf import NoForm
 from slotproof.traces.record import Record
 
 
 def render(trace: Record) -> str:
-    """The file. What comes from the trace is in it as literals and comments only."""
-    return "\n".join(_lines(trace)) + "\n"
+    """Return the file. What comes from the trace is in it as literals and comments only. Raises
+    :class:`NoForm`."""
+    if trace.recorded is not None:
+        raise NoForm("the commands of a log can't be run again")
+    environment = templates("reports")
+    environment.filters |= {"call": _call, "comment": comment, "literal": literal}
+    return environment.get_template("counterexample.py.jinja").render(
+        trace=trace, name=name_of(trace), ours=is_ours(trace.found_on), first=FIRST.name
+    )
 
 
 def name_of(trace: Record) -> str:
@@ -30,40 +38,6 @@ def name_of(trace: Record) -> str:
     """
     clause = trace.violations[0].clause if trace.violations else "nothing_is_violated"
     return "test_" + re.sub(r"[^a-z0-9]+", "_", clause.lower()).strip("_")[:80]
-
-
-def _lines(trace: Record) -> Iterator[str]:
-    yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
-    yield ""
-    if is_ours(trace.found_on):
-        yield "    pytest THIS_FILE                                    where it was found"
-    release = f"{FIRST.name}==RELEASE"
-    yield f"    SLOTPROOF_ENGINE={release} pytest THIS_FILE    an engine of your choice"
-    yield f"    SLOTPROOF_ENGINE={FIRST.name}@ENV/bin/python pytest THIS_FILE"
-    yield from ('"""', "")
-    yield f"# Found on {comment(trace.identity.title)}:"
-    for violation in trace.violations:
-        yield f"#   {comment(str(violation))}"[:400]
-    yield ""
-    yield from ("from slotproof import Scenario", "")
-    yield from (f"FOUND_ON = {literal(trace.found_on)}", "")
-    yield "CONFIG = {"
-    for name, value in trace.config.to_json().items():
-        yield f'    "{name}": {literal(value)},'
-    yield from ("}", "", "")
-    yield f"def {name_of(trace)}():"
-    options = [f"seed={trace.seed}"]
-    if trace.chosen_profile:
-        options.append(f"profile={literal(trace.chosen_profile)}")
-    if trace.mends:
-        options.append(f"patches={literal(list(trace.mends))}")
-    yield f"    with Scenario.asked_for(FOUND_ON, CONFIG, {', '.join(options)}) as engine:"
-    for clause in trace.set_aside:
-        yield f"        engine.ignore({literal(clause)})  # known, and only in the reporting"
-    for number, row in enumerate(trace.rows, 1):
-        last = number == len(trace.rows) and trace.violations
-        mark = f"  # {comment(trace.violations[0].clause)} broke here" if last else ""
-        yield f"        engine.{_call(row.command)}{mark}"
 
 
 def _call(command: dict[str, Any]) -> str:

@@ -8,8 +8,7 @@ from slotproof.lockstep.observation import CONTRACT, Holder, Violation
 from slotproof.lockstep.oracles.counts import EQUATIONS
 from slotproof.reports.crash import crashed_at
 from slotproof.reports.page_map import LOST, SHARED, STALE, Cell, names, state_of
-from slotproof.reports.step import Step
-from slotproof.reports.view import View
+from slotproof.reports.view import Step, View
 from slotproof.reports.wording import clause_words
 from slotproof.traces.runs import joined, runs_in, text as written
 from slotproof_model.spec.invariants import INVARIANTS

@@ -1,6 +1,6 @@
 """A trace as text: what was violated, the steps with their figures, how to run it again.
 
-A trace is untrusted: every line is made harmless (:func:`~slotproof.support.terminal.plain`).
+A trace is untrusted: every line is made harmless (``plain`` in the template).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from slotproof.lockstep.observation import TERMS, Violation, causes_first
 from slotproof.protocol.commands import describe
 from slotproof.reports.crash import crashed_at
 from slotproof.reports.equation import sum_of
-from slotproof.reports.localisation import Place, suspects
+from slotproof.reports.localisation import suspects
+from slotproof.reports.sentences import sentence
 from slotproof.reports.view import View
-from slotproof.support.terminal import Painted, plain
-from slotproof.traces.frames import ACTORS, Frame
-from slotproof.traces.record import Record, Recorded, Row, place
-from slotproof_model.spec.invariants import INVARIANTS
+from slotproof.support.markup import templates
+from slotproof.support.terminal import Painted
+from slotproof.traces.frames import ACTORS
+from slotproof.traces.record import Record, Row
 
 SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
@@ -38,7 +39,27 @@ def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -
     >>> render(trace).splitlines()[0]
     'mine 1, 1 command, nothing violated'
     """
-    return "\n".join(map(plain, _lines(trace, path, spec))) + "\n"
+    first = trace.violations[0] if trace.violations else None
+    return (
+        templates("reports")
+        .get_template("counterexample.txt.jinja")
+        .render(
+            trace=trace,
+            recorded=trace.recorded,
+            first=first,
+            crashed_at=crashed_at(trace, first) if first else "",
+            sentence=sentence(first) if first else "",
+            in_all=in_all(trace),
+            table=table(trace.rows, trace.recorded.before if trace.recorded else 0),
+            violations=causes_first(trace.violations),
+            as_if=as_if(trace),
+            suspects=suspects(View(trace)) if first else (),
+            again=again(trace, path, spec),
+            commands=commands,
+            last_said=last_said,
+            LATER=LATER,
+        )
+    )
 
 
 def painted(text: str) -> Iterator[Painted]:
@@ -75,60 +96,6 @@ def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
     return f"{line} {options}".rstrip()
 
 
-def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
-    if trace.violations:
-        first = trace.violations[0]
-        where = crashed_at(trace, first)
-        at = f", at {where}" if where else ""
-        yield f"{first.clause} violated by {trace.identity.title}, {in_all(trace)}{at}"
-        if trace.not_afresh:
-            yield f"  The finding {trace.not_afresh}."
-        yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
-    else:
-        yield f"{trace.identity.title}, {in_all(trace).removeprefix('in ')}, nothing violated"
-    yield ""
-    named = "" if trace.recorded else f", configuration {trace.config_name or '-'}"
-    yield from (f"{trace.config.size}{named}", "")
-    before = trace.recorded.before if trace.recorded else 0
-    if before:
-        yield f"     ({commands(before)} before these)"
-    yield from table(trace.rows, before)
-    yield ""
-    if trace.violations:
-        yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
-        for violation in causes_first(trace.violations):
-            yield f"  {violation}"
-            yield from (f"    | {line}" for line in last_said(violation))
-        yield ""
-    if trace.explained is not None:
-        yield as_if(trace)
-        yield from (f"  {each}" for each in trace.explained)
-        yield ""
-    yield from _where_to_look(trace)
-    if trace.set_aside:
-        yield f"ignored: {', '.join(trace.set_aside)}"
-    if trace.mends:
-        yield f"patched: {', '.join(trace.mends)}"
-    if trace.recorded is not None:
-        if trace.recorded.later:
-            yield LATER
-            yield from (f"  {line}" for line in later(trace.recorded))
-            yield ""
-        yield from (f"not judged: {it}: {why}" for it, why in trace.recorded.not_judged.items())
-        yield f"profile {trace.profile}; from a log: it can be shown, and not run again"
-        return
-    if trace.identity.label:
-        yield f"{trace.identity.label} is {trace.identity.described}"
-    short = (
-        "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
-    )
-    yield f"seed {trace.seed}, profile {trace.profile}; {short}"
-    if trace.states:
-        yield f"again: {again(trace, path, spec)}"
-    else:
-        yield f"it has no states: {again(trace, path, spec)} --out FILE makes them"
-
-
 def in_all(trace: Record) -> str:
     """How long it is; of a log, where."""
     if trace.recorded is not None:
@@ -142,36 +109,11 @@ LATER = (
 )
 
 
-def later(recorded: Recorded) -> list[str]:
-    """What was found later in a log, a line each."""
-    return [
-        f"{place(each.file, each.line)}: {each.words}"
-        + (f", {each.times} times in all" if each.times > 1 else "")
-        for each in recorded.later
-    ]
-
-
 def as_if(trace: Record) -> str:
     """What its explanations begin with."""
     if not trace.explained:
         return "No single change of the spec explains it."
     return "The engine behaves as if:"
-
-
-def _where_to_look(trace: Record) -> Iterator[str]:
-    if found := suspects(View(trace)) if trace.violations else []:
-        yield "Where to look:"
-        for each in found:
-            yield f"  {each.why}: {each.how}"
-            yield from map(_place, each.places)
-            if each.also:
-                yield "  moved in this iteration too by"
-                yield from map(_place, each.also_places)
-        yield ""
-
-
-def _place(place: Place) -> str:
-    return f"    {place.event}" + (f"  in {place.made_by}" if place.methods else "")
 
 
 def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
@@ -194,8 +136,12 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"
-        if row.frames:
-            yield from _owned(row.frames[-1])
+        for frame in row.frames[-1:]:
+            for name, figures in frame.pools.items():
+                share = frame.shares.get(name)
+                # Ownership, where the engine's own check has another sum.
+                if share and any(figures.get(key) not in (None, share[key]) for key in share):
+                    yield f"       {name}, by ownership: {_equation(figures | share)}"
         for kind in ("slots", "requests"):
             now, then = getattr(row, kind), getattr(previous, kind)
             for key in sorted(now.keys() | then.keys()):
@@ -203,14 +149,6 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
                     shown = in_a_line(now[key]) if key in now else "gone"
                     yield f"       {ACTORS[kind]}{key}: {shown}"
         previous = row
-
-
-def _owned(frame: Frame) -> Iterator[str]:
-    """The sum that ownership gives, where the engine's own check has another one."""
-    for name, figures in frame.pools.items():
-        share = frame.shares.get(name)
-        if share and any(figures.get(key) not in (None, share[key]) for key in share):
-            yield f"       {name}, by ownership: {_equation(figures | share)}"
 
 
 def _equation(figures: dict[str, int]) -> str:

@@ -12,7 +12,7 @@ from pydantic_core.core_schema import (
     plain_serializer_function_ser_schema,
 )
 
-from slotproof.reports import html, text
+from slotproof.reports import pages, text
 from slotproof.reports.view import View
 from slotproof.support.terminal import plain
 from slotproof.traces import itf
@@ -47,7 +47,7 @@ class Trace(Record):
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: its style and its script stay in it."""
-        page = escape(html.render(View(self)))
+        page = escape(pages.html(View(self)))
         style = "width: 100%; height: 48em; border: 0"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 

@@ -7,16 +7,19 @@ The pages are in the ``.md.jinja`` beside this: they are given the spec itself, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-import jinja2
+from jinja2 import Environment
 
 from slotproof.environments.families import FIRST
-from slotproof.spec_documents import facts, limits
+from slotproof.spec_documents import facts
 from slotproof.spec_documents.diagram import picture
 from slotproof.spec_documents.schemas import schemas
+from slotproof.support.files import write_whole
+from slotproof.support.markup import templates
 from slotproof_model.exports import tla
 from slotproof_model.spec import invariants, profiles, state, transitions
 from slotproof_model.spec.expr import Expr
@@ -30,44 +33,34 @@ CELL = 64
 
 
 def documents() -> dict[str, str]:
-    """All of them.
+    """Return all of them.
 
     >>> "transitions/T-RESTORE.md" in documents()
     True
     """
-    return {**markdown(), **pictures(), **tla_files(), **schemas(MARK)}
-
-
-def tla_files() -> dict[str, str]:
-    """The spec in TLA+, with several actors, and a small model.
-
-    >>> list(tla_files())
-    ['SlotproofActors.tla', 'SlotproofActors.cfg']
-    """
-    return {f"{tla.MODULE}.tla": tla.module(), f"{tla.MODULE}.cfg": tla.SMALL.configuration()}
-
-
-def pictures() -> dict[str, str]:
-    """Return the lifecycles as SVG."""
-    return {f"life-of-a-{whose}.svg": picture(life) for whose, life in lifecycles().items()}
-
-
-def markdown() -> dict[str, str]:
-    """The pages."""
     alone = ("index", "review", "state", "life", "clauses", "bugs", "profiles", "bounds")
     return {
         **{f"{name}.md": _page(name) for name in alone},
         "transitions/index.md": _page("transitions"),
         "invariants/index.md": _page("invariants"),
         **{
-            f"transitions/{each.id}.md": _page("transition", it=each)
-            for each in transitions.TRANSITIONS.values()
+            f"{name}s/{each.id}.md": _page(name, it=each)
+            for name, table in (
+                ("transition", transitions.TRANSITIONS),
+                ("invariant", invariants.INVARIANTS),
+            )
+            for each in table.values()
         },
-        **{
-            f"invariants/{each.id}.md": _page("invariant", it=each)
-            for each in invariants.INVARIANTS.values()
-        },
+        **pictures(),
+        f"{tla.MODULE}.tla": tla.module(),
+        f"{tla.MODULE}.cfg": tla.SMALL.configuration(),
+        **schemas(MARK),
     }
+
+
+def pictures() -> dict[str, str]:
+    """Return the lifecycles as SVG."""
+    return {f"life-of-a-{whose}.svg": picture(life) for whose, life in lifecycles().items()}
 
 
 def _page(template: str, **values: Any) -> str:
@@ -80,17 +73,12 @@ def _page(template: str, **values: Any) -> str:
 
 
 @cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701  # Markdown of our own data, not HTML
-        loader=jinja2.PackageLoader("slotproof.spec_documents", ""),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    modules = (facts, invariants, lifecycle, limits, named, profiles, render, state, transitions)
+def _templates() -> Environment:
+    environment = templates("spec_documents")
+    modules = (facts, invariants, lifecycle, named, profiles, render, state, transitions)
     environment.globals |= {each.__name__.rpartition(".")[2]: each for each in modules}
     environment.globals |= {"CELL": CELL}
-    filters: dict[str, Callable[..., Any]] = {
+    environment.filters |= {
         "cell": _cell,
         "formula": lambda expr: f"`{render.formula(expr)}`",
         "links": _links,
@@ -99,7 +87,6 @@ def _templates() -> jinja2.Environment:
         "symbol": lambda var: render.symbol(var.name),
         "word": word,
     }
-    environment.filters |= filters
     return environment
 
 
@@ -140,3 +127,32 @@ def _sentence(text: str) -> str:
     """With a capital, unless it begins with a name of the code."""
     first = text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
     return first.rstrip(".") + "."
+
+
+def write_all(documents: Mapping[str, str], folder: Path) -> list[str]:
+    """Write what differs, remove what was generated once and no longer is; names of both.
+
+    Raises ``OSError``.
+    """
+    changed = stale(documents, folder)
+    for name in changed:
+        if name in documents:
+            write_whole(folder / name, documents[name])
+        else:
+            (folder / name).unlink()
+    return changed
+
+
+def stale(documents: Mapping[str, str], folder: Path) -> list[str]:
+    """Files of the folder that are missing, differ, or carry the mark and should not be there."""
+    wrong = [name for name, text in documents.items() if _read(folder / name) != text]
+    there = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
+    extra = [name for name, path in there.items() if MARK in (_read(path) or "")]
+    return wrong + [name for name in extra if name not in documents]
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -88,10 +88,7 @@ def _ports(arcs: Sequence[_Arc], states: int) -> None:
         for at, arc in enumerate(sorted(mine, key=lambda arc: arc.span)):
             inset = 12 + at * (BOX / 2 - 12) / len(mine)
             port = _left(index) + (BOX - inset if leaves == arc.forward else inset)
-            if leaves:
-                arc.start = port
-            else:
-                arc.end = port
+            setattr(arc, "start" if leaves else "end", port)
 
 
 def _levels(arcs: Sequence[_Arc]) -> None:

@@ -1,14 +1,18 @@
-"""Relations between known bugs, transitions and invariants."""
+"""Relations between known bugs, transitions and invariants, and the bounds with their reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import inspect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from slotproof.engines.methods import methods_of, newest
 from slotproof.engines.mutants import MutantRecord, mutant_records
 from slotproof.environments.families import FAMILIES
+from slotproof.support import bounds
 from slotproof_model.bugs.museum import EXHIBITS, Exhibit
 from slotproof_model.spec.expr import variables
 from slotproof_model.spec.invariant import Invariant, Kind, about
@@ -181,3 +185,20 @@ def clauses() -> list[Clause]:
         standing = "proved" if name in DERIVED else "neither"
         table.append(Clause(f"ENVIRONMENT.{name}", "", "environment", standing, ""))
     return table
+
+
+def limits() -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and reason of every bound, in the order of ``bounds.py``.
+
+    >>> next(limits())[:2]
+    ('LINE_BYTES', '8 388 608')
+    """
+    body = ast.parse(inspect.getsource(bounds)).body
+    for statement, below in pairwise(body):
+        if isinstance(statement, ast.Assign) and isinstance(below, ast.Expr):
+            names = [
+                node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)
+            ]
+            values = [f"{getattr(bounds, name):,}".replace(",", " ") for name in names]
+            reason = " ".join(str(ast.literal_eval(below.value)).split()).replace("``", "`")
+            yield "`, `".join(names), ", ".join(values), reason

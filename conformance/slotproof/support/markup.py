@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
 from urllib.parse import quote
 
@@ -53,6 +54,19 @@ def text(text: str) -> str:
     return _LISTS.sub(r"<!-- -->\1", line)
 
 
+def fenced(lines: Iterable[str], language: str) -> str:
+    """A block of code that stays one, whatever is in it.
+
+    >>> fenced(["a", "```"], "sh")
+    '\\n````sh\\na\\n```\\n````\\n'
+    """
+    shown = [plain(line) for line in lines]
+    fence = "```"
+    while any(fence in line for line in shown):
+        fence += "`"
+    return "\n".join(["", fence + language, *shown, fence, ""])
+
+
 def digest(script: str) -> str:
     """By what the policy of a page lets its own script run, and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
@@ -69,16 +83,19 @@ def target(path: str) -> str:
 
 @cache
 def templates(package: str) -> jinja2.Environment:
-    """The templates of HTML and SVG in a package of ours; what they are given is escaped."""
+    """The templates in a package of ours. What HTML and SVG are given is escaped; the other forms
+    have filters for that."""
+    unescaped = ("md.jinja", "txt.jinja", "py.jinja")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(f"slotproof.{package}", ""),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(disabled_extensions=unescaped, default=True),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
         finalize=_finalized,
     )
-    environment.filters["plain"] = plain
+    environment.filters |= {"plain": plain, "code": code, "text": text, "target": target}
+    environment.filters["fenced"] = fenced
     return environment
 
 

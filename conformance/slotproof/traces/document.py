@@ -5,7 +5,7 @@ The JSON Schema in the documents is made from this, ITF's encodings put back.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
@@ -16,6 +16,9 @@ from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape,
 from slotproof.support import bounds
 from slotproof.traces.runs import PATTERN
 
+T = TypeVar("T")
+Events = Annotated[list[T], FailFast(), Field(max_length=bounds.EVENTS)]
+Few = Annotated[list[T], FailFast(), Field(max_length=bounds.VIOLATIONS)]
 Numbers = dict[Name, Int]
 Pages = Annotated[str, Field(pattern=PATTERN)]
 
@@ -122,10 +125,10 @@ class Figures(TypedDict, total=False):
 
 @shape
 class Iteration(Figures, total=False):
-    events: Annotated[list[EventShown], FailFast(), Field(max_length=bounds.EVENTS)]
-    told: Annotated[list[Told], FailFast(), Field(max_length=bounds.EVENTS)]
+    events: Events[EventShown]
+    told: Events[Told]
     check: Check
-    differs: Annotated[list[Differs], FailFast(), Field(max_length=bounds.EVENTS)]
+    differs: Events[Differs]
     pages: dict[Name, Annotated[list[Holding], FailFast(), Field(max_length=2 * bounds.ACTORS)]]
     shares: dict[Name, PoolFigures]
     carried: bool
@@ -138,7 +141,7 @@ _State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict
 class State(_State, Figures):
     """A state of the trace: what the engine showed after one command."""
 
-    transitions: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
+    transitions: NotRequired[Events[Name]]
     iterations: NotRequired[
         Annotated[list[Iteration], FailFast(), Field(max_length=bounds.ITERATIONS)]
     ]
@@ -166,7 +169,7 @@ class Violated(TypedDict):
     iteration: NotRequired[Count]
     pool: NotRequired[Name]
     page: NotRequired[Int]
-    owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    owners: NotRequired[Few[Holder]]
     session: NotRequired[Name]
     rid: NotRequired[Name]
     pins: NotRequired[Name]
@@ -198,7 +201,7 @@ class Recorded(TypedDict):
     file: Count
     line: Count
     before: Count
-    later: Annotated[list[Later], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    later: Few[Later]
     not_judged: Annotated[dict[Name, Text], Field(max_length=bounds.VIOLATIONS)]
 
 
@@ -228,13 +231,11 @@ class TraceMetadata(TypedDict):
     config: SOME.form  # type: ignore[name-defined]
     seed: Count
     one_minimal: bool
-    violated: Annotated[list[Violated], FailFast(), Field(max_length=bounds.VIOLATIONS)]
-    explained: NotRequired[
-        Annotated[list[Explained], FailFast(), Field(max_length=bounds.VIOLATIONS)]
-    ]
+    violated: Few[Violated]
+    explained: NotRequired[Few[Explained]]
     chosen_profile: Name
-    set_aside: Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]
-    mends: NotRequired[Annotated[list[MendName], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    set_aside: Few[Name]
+    mends: NotRequired[Few[MendName]]
     config_name: Name
     length: Count
     page_size: Count
@@ -252,8 +253,6 @@ States = Annotated[list[State], FailFast(), Field(min_length=1, max_length=bound
 Document = TypedDict("Document", {"#meta": Meta, "vars": list[Name], "states": States})
 TRACE = Shape("the document", open_shape(Document))
 
-_BIG = {"type": "string", "pattern": "^-?[0-9]{1,30}$"}
-
 
 def encoded(schema: Any) -> Any:
     """A JSON Schema of decoded values as one of a file: integers and maps may be in ITF's form.
@@ -265,15 +264,13 @@ def encoded(schema: Any) -> Any:
         return [encoded(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    form: Any
     inner = {key: encoded(value) for key, value in schema.items()}
     if schema.get("type") == "integer":
-        return {"anyOf": [inner, _object("#bigint", _BIG)]}
-    if isinstance(schema.get("additionalProperties"), dict):
+        key, form = "#bigint", {"type": "string", "pattern": "^-?[0-9]{1,30}$"}
+    elif isinstance(schema.get("additionalProperties"), dict):
         pair = [{"type": "string"}, inner["additionalProperties"]]
-        pairs = {"type": "array", "items": {"type": "array", "prefixItems": pair}}
-        return {"anyOf": [inner, _object("#map", pairs)]}
-    return inner
-
-
-def _object(key: str, value: Any) -> Any:
-    return {"type": "object", "properties": {key: value}, "required": [key]}
+        key, form = "#map", {"type": "array", "items": {"type": "array", "prefixItems": pair}}
+    else:
+        return inner
+    return {"anyOf": [inner, {"type": "object", "properties": {key: form}, "required": [key]}]}

@@ -8,7 +8,6 @@ from typing import Any
 
 from slotproof.lockstep.observation import ObservationRecord, Violation
 from slotproof.lockstep.oracles.owners import own_pages, row_indices
-from slotproof.protocol.snapshot import Snapshot
 from slotproof.traces.document import PoolFigures, RequestFigures, SessionFigures, SlotFigures
 from slotproof.traces.runs import spans
 
@@ -46,40 +45,38 @@ class Frame:
     """Its state was not recorded: the figures are those of the last that was."""
 
 
-def figures(snapshot: Snapshot) -> dict[str, Table]:
-    """What a reader wants to see of a snapshot: pools, sessions, slots, requests."""
-    pools: Table = {}
-    for name, pool in snapshot["pools"].items():
-        pools[name] = _pick(pool, PoolFigures)
-        if (reported := snapshot["checker"]["pools"].get(name)) is not None:
-            pools[name] |= {"held": reported["held"], "uncached": reported["uncached"]}
-    views = {"sessions": SessionFigures, "slots": SlotFigures, "requests": RequestFigures}
-    return {"pools": pools} | {
-        kind: {name: _pick(view, shape) for name, view in snapshot[kind].items()}  # type: ignore[literal-required]
-        for kind, shape in views.items()
-    }
-
-
-def _pick(view: Mapping[str, Any], shape: Any) -> dict[str, Any]:
-    """What a trace keeps of it."""
-    return _present(**{name: view.get(name) for name in shape.__annotations__})
+_SHOWN = {"sessions": SessionFigures, "slots": SlotFigures, "requests": RequestFigures}
 
 
 def frame_of(seen: ObservationRecord) -> Frame:
-    """What an iteration showed, as the oracles looked at it."""
-    snapshot, checker = seen.snapshot, seen.snapshot["checker"]
+    """Return what an iteration showed, as the oracles looked at it."""
+    snapshot: Mapping[str, Any] = seen.snapshot
+    checker = snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
-    shown: dict[str, Any] = {**said_in(snapshot), **figures(snapshot)}
+    pools: Table = {}
+    for name, pool in snapshot["pools"].items():
+        reported = checker["pools"].get(name, {})
+        figures = {key: reported[key] for key in ("held", "uncached") if reported}
+        pools[name] = _pick(pool, PoolFigures) | figures
+    actors: dict[str, Any] = {
+        kind: {name: _pick(view, shape) for name, view in snapshot[kind].items()}
+        for kind, shape in _SHOWN.items()
+    }
     return Frame(
         check={"ran": bool(checker["ran"]), "verdict": checker["verdict"], **said},
+        pools=pools,
         shares={
-            pool: dict(zip(("held", "uncached"), seen.shares[pool], strict=True))
-            for pool in snapshot["pools"]
+            pool: dict(zip(("held", "uncached"), seen.shares[pool], strict=True)) for pool in pools
         },
-        pages={pool: list(_holdings(seen, pool)) for pool in snapshot["pools"]},
+        pages={pool: list(_holdings(seen, pool)) for pool in pools},
         differs=list(map(_differs, seen.differences)),
-        **shown,
+        **actors,
+        **said_in(snapshot),
     )
+
+
+def _pick(view: Mapping[str, Any], shape: Any) -> dict[str, Any]:
+    return _present(**{name: view.get(name) for name in shape.__annotations__})
 
 
 def said_in(snapshot: Mapping[str, Any]) -> dict[str, Any]:

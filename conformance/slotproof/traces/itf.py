@@ -9,7 +9,7 @@ anything is run or shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -76,26 +76,46 @@ def decode(value: Any) -> Any:
         if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
             raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
         return int(text)
-    if "#map" in value:
-        return dict(_pairs(value["#map"]))
-    return {key: decode(each) for key, each in value.items()}
-
-
-def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
-    if not isinstance(pairs, list):
-        raise BadTrace(f"#map: not a list of pairs but {quoted(pairs)}")
-    for pair in pairs:
+    if "#map" not in value:
+        return {key: decode(each) for key, each in value.items()}
+    if not isinstance(value["#map"], list):
+        raise BadTrace(f"#map: not a list of pairs but {quoted(value['#map'])}")
+    result = {}
+    for pair in value["#map"]:
         key = decode(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if not isinstance(key, str | int):
             raise BadTrace("#map: a pair is a list of a key and its value")
-        yield key, decode(pair[1])
+        result[key] = decode(pair[1])
+    return result
+
+
+def document_of(
+    meta: dict[str, Any],
+    names: Iterable[str],
+    states: Iterable[tuple[str, dict[str, Any], dict[str, Any]]],
+) -> dict[str, Any]:
+    """Return an ITF document: metadata, variables, and by state what was done, with which
+    parameters, and the variables' encoded values."""
+    about = "https://apalache-mc.org/docs/adr/015adr-trace.html"
+    return {
+        "#meta": {"format": "ITF", "format-description": about, **meta},
+        "vars": list(names),
+        "states": [
+            {
+                "#meta": {"index": index},
+                "mbt::actionTaken": action,
+                "mbt::nondetPicks": encode(picks),
+                **values,
+            }
+            for index, (action, picks, values) in enumerate(states)
+        ],
+    }
 
 
 def to_itf(trace: Record) -> dict[str, Any]:
     """The trace as an ITF document; without variables where it has no states."""
-    variables = VARS if trace.states else ()
     states = []
-    for index, row in enumerate(trace.rows):
+    for row in trace.rows:
         picks = {key: value for key, value in row.command.items() if key != "do"}
         seen = {
             "transitions": row.transitions,
@@ -105,51 +125,37 @@ def to_itf(trace: Record) -> dict[str, Any]:
                 for number, frame in enumerate(row.frames, 1)
             ],
         }
-        states.append(
+        states.append((row.command["do"], picks, seen if trace.states else {}))
+    meta = {
+        "protocol": PROTOCOL,
+        "engine": trace.engine,
+        "spec": trace.spec,
+        "profile": trace.profile,
+        "page_size": trace.config.page_size,
+        "config": trace.config.to_json(),
+        "config_name": trace.config_name,
+        "seed": trace.seed,
+        "chosen_profile": trace.chosen_profile or "",
+        "set_aside": list(trace.set_aside),
+        **encode({"build": trace.build}),
+        **({"mends": list(trace.mends)} if trace.mends else {}),
+        "length": len(trace.rows),
+        "one_minimal": trace.minimal,
+        "violated": [
             {
-                "#meta": {"index": index},
-                "mbt::actionTaken": row.command["do"],
-                "mbt::nondetPicks": encode(picks),
-                **{name: seen[name] for name in variables},
+                "invariant": violation.invariant,
+                "conjunct": violation.conjunct,
+                "detail": violation.detail[: bounds.TEXT_CHARS],
+                "transition": violation.transition or "",
+                **encode({"said": (violation.said or "")[-bounds.TEXT_CHARS :] or None}),
+                **encode(violation.shown),
             }
-        )
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof": {
-                "protocol": PROTOCOL,
-                "engine": trace.engine,
-                "spec": trace.spec,
-                "profile": trace.profile,
-                "page_size": trace.config.page_size,
-                "config": trace.config.to_json(),
-                "config_name": trace.config_name,
-                "seed": trace.seed,
-                "chosen_profile": trace.chosen_profile or "",
-                "set_aside": list(trace.set_aside),
-                **encode({"build": trace.build}),
-                **({"mends": list(trace.mends)} if trace.mends else {}),
-                "length": len(trace.rows),
-                "one_minimal": trace.minimal,
-                "violated": [
-                    {
-                        "invariant": violation.invariant,
-                        "conjunct": violation.conjunct,
-                        "detail": violation.detail[: bounds.TEXT_CHARS],
-                        "transition": violation.transition or "",
-                        **encode({"said": (violation.said or "")[-bounds.TEXT_CHARS :] or None}),
-                        **encode(violation.shown),
-                    }
-                    for violation in trace.violations
-                ],
-                **encode({"explained": trace.explained, "recorded": trace.recorded}),
-                **encode({"needs_example": trace.needs}),
-            },
-        },
-        "vars": list(variables),
-        "states": states,
+            for violation in trace.violations
+        ],
+        **encode({"explained": trace.explained, "recorded": trace.recorded}),
+        **encode({"needs_example": trace.needs}),
     }
+    return document_of({"slotproof": meta}, VARS if trace.states else (), states)
 
 
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
@@ -178,10 +184,12 @@ def from_itf(data: Any) -> Record:
     if mine.get("protocol") != PROTOCOL:
         found = quoted(mine.get("protocol"))
         raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
-    count = len(data["states"]) if isinstance(data["states"], list) else 0
-    if count > bounds.COMMANDS:
-        raise BadTrace(f"{count} commands are too many; at most {bounds.COMMANDS} can be run")
-    _few_iterations(sum(map(_shown, data["states"])) if count else 0)
+    states = data["states"] if isinstance(data["states"], list) else []
+    if len(states) > bounds.COMMANDS:
+        count, most = len(states), bounds.COMMANDS
+        raise BadTrace(f"{count} commands are too many; at most {most} can be run")
+    shown = [state.get("iterations") for state in states if isinstance(state, dict)]
+    _few_iterations(sum(len(each) for each in shown if isinstance(each, list)))
     document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
     if document["states"] == []:
         raise BadTrace("the trace has no states: there is nothing to run")
@@ -196,9 +204,8 @@ def from_itf(data: Any) -> Record:
     else:
         later = tuple(Later(**each) for each in recorded["later"])
         recorded = Recorded(**{**recorded, "later": later})
-    explained = None
-    if "explained" in mine:
-        explained = tuple(Explanation(**each) for each in mine["explained"])
+    known = mine.get("explained")
+    explained = None if known is None else tuple(Explanation(**each) for each in known)
     return Record(
         engine=mine["engine"],
         spec=mine["spec"],
@@ -238,8 +245,7 @@ def _affordable(rows: list[Row], config: EngineConfig) -> None:
 
 def _violation(violated: dict[str, Any]) -> Violation:
     owners = tuple(Holder(**each) for each in violated.get("owners", ()))
-    transition = violated["transition"] or None
-    return Violation(**{**violated, "transition": transition, "owners": owners})
+    return Violation(**{**violated, "transition": violated["transition"] or None, "owners": owners})
 
 
 def _decoded(name: str, value: Any) -> Any:
@@ -250,12 +256,6 @@ def _decoded(name: str, value: Any) -> Any:
         return decode(value)
     except BadTrace as bad:
         raise BadTrace(f"{name}: {bad}") from None
-
-
-def _shown(state: Any) -> int:
-    """How many iterations a state shows."""
-    shown = state.get("iterations") if isinstance(state, dict) else None
-    return len(shown) if isinstance(shown, list) else 0
 
 
 def _few_iterations(count: int) -> None:
@@ -305,21 +305,15 @@ def save(trace: Record, path: Path) -> None:
 
 
 def text_of(trace: Record) -> str:
-    """The document, as a file has it. One that no reader would take is without its states, one that
-    was recorded without its first ones."""
-    for each in _shorter(trace):
-        text = json_text(to_itf(each))
-        if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
-            break
-    return text
-
-
-def _shorter(trace: Record) -> Iterator[Record]:
-    yield trace
-    while trace.recorded is not None and len(trace.rows) > 1:
-        trace = trace.last(len(trace.rows) // 2)
-        yield trace
-    yield trace.without_states()
+    """Return the document, as a file has it. One that no reader would take is without its states,
+    one that was recorded without its first ones."""
+    while True:
+        text = json_text(to_itf(trace))
+        halves = trace.recorded is not None and len(trace.rows) > 1
+        fits = len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES
+        if fits or not (halves or trace.states):
+            return text
+        trace = trace.last(len(trace.rows) // 2) if halves else trace.without_states()
 
 
 def load(path: str | Path, to_run: bool = True) -> Record:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from slotproof.engines.base import Engine, built, demand, versioned
 from slotproof.environments.families import FAMILIES
-from slotproof.lockstep.explanations import MOST, Explanation, lasting
+from slotproof.lockstep.explanations import MOST, Explanation, explain, lasting
 from slotproof.lockstep.observation import CONTRACT, Violation
-from slotproof.lockstep.referee import Iteration, Setup
+from slotproof.lockstep.referee import Iteration, Setup, play
 from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
@@ -40,6 +41,10 @@ class Later:
     words: str
     times: int
     """Iterations in which it was found, this one included."""
+
+    def __str__(self) -> str:
+        again = f", {self.times} times in all" if self.times > 1 else ""
+        return f"{place(self.file, self.line)}: {self.words}{again}"
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,33 @@ class Record:
         for something else. It may be older than such a clause."""
         named = {each.clause for each in self.violations}
         return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
+
+    def again(self, engine: Engine, spec: str, chosen: str | None) -> Self:
+        """Return the trace that its commands make on an engine, with its states, judged and
+        explained by the code of today. ``chosen`` is the profile to judge by, if it is not the
+        engine's own. Raises ``EngineUnusable`` where the engine lacks what the trace needs."""
+        demand(engine, self.config, self.commands)
+        setup = replace(self.setup, profile=chosen)
+        referee = play(engine, setup, self.commands, self.passes)
+        played = referee.log
+        was = [each.clause for each in self.violations]
+        violations = sorted(played[-1].violations, key=lambda each: [each.clause] != was[:1])
+        same = {each.clause for each in violations} & set(was)
+        new = replace(
+            self,
+            engine=versioned(engine),
+            spec=spec,
+            profile=chosen or engine.capabilities.profile,
+            rows=rows_of(played),
+            states=True,
+            violations=violations,
+            minimal=self.minimal and bool(same) and len(played) == len(self.rows),
+            chosen_profile=chosen,
+            set_aside=tuple(sorted(referee.set_aside)),
+            mends=engine.capabilities.mends,
+            build=built(engine),
+        )
+        return new.explained_by(explain(referee) if violations else None)
 
     @property
     def identity(self) -> Build:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from slotproof.protocol.shapes import Count, Int, Name, Shape, open_shape
 from slotproof.support import bounds
 from slotproof.support.terminal import plain
-from slotproof.traces.itf import BadTrace, decode, encode
+from slotproof.traces.itf import BadTrace, decode, document_of, encode
 from slotproof_model.spec.expr import Sort
 from slotproof_model.spec.state import ACTOR, PAGE
 from slotproof_model.text.idioms import words_of
@@ -42,27 +42,15 @@ Document = TypedDict("Document", {"#meta": open_shape(Meta), "vars": list[Name],
 SPEC_TRACE = Shape("the document", open_shape(Document))
 
 
-def document_of(
-    names: list[str], steps: Iterable[tuple[str, Any, Mapping[str, Any]]], **meta: object
+def spec_document(
+    names: list[str], steps: Iterable[tuple[str, dict[str, Any], Mapping[str, Any]]], **meta: object
 ) -> dict[str, Any]:
     """Return steps (transition, parameters, state after it) as an ITF document."""
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": meta,
-        },
-        "vars": names,
-        "states": [
-            {
-                "#meta": {"index": index},
-                "mbt::actionTaken": action,
-                "mbt::nondetPicks": encode(params),
-                **encode({name: after[name] for name in names}),
-            }
-            for index, (action, params, after) in enumerate(steps)
-        ],
-    }
+    states = (
+        (action, params, encode({name: after[name] for name in names}))
+        for action, params, after in steps
+    )
+    return document_of({"slotproof-spec": meta}, names, states)
 
 
 def is_one(document: Any) -> bool:
@@ -75,19 +63,15 @@ def render(document: Any) -> str:
     """It as text. Raises :class:`BadTrace`."""
     decoded = decode(document)
     SPEC_TRACE.demand(decoded, lambda wrong: BadTrace(f"a trace of the spec: {wrong}"))
-    try:
-        return "\n".join(map(plain, _lines(decoded))) + "\n"
-    except KeyError as missing:
-        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
-
-
-def _lines(document: Any) -> Iterator[str]:
-    meta = document["#meta"]["slotproof-spec"]
-    yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
-    yield from transitions(document)
+    meta = decoded["#meta"]["slotproof-spec"]
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
     again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
-    yield f"again: {again}"
+    head = f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
+    try:
+        lines = [head, *transitions(decoded), f"again: {again}"]
+    except KeyError as missing:
+        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
+    return "\n".join(map(plain, lines)) + "\n"
 
 
 def transitions(document: Any) -> Iterator[str]:

@@ -27,7 +27,7 @@ from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.protocol.family import Harness
 from slotproof.reports import alone, forms, issue
-from slotproof.reports.calls import calls
+from slotproof.reports.alone import calls
 from slotproof.reports.issue import Elsewhere, objections
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.reports.view import View

@@ -13,7 +13,7 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS
-from slotproof.reports import html, markdown, sentences, text
+from slotproof.reports import pages, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.page_map import Cell, page_maps
 from slotproof.reports.sequence import LANES, WAYS
@@ -172,8 +172,8 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     """The transition whose code has the bug is among those named."""
     first = suspects(finding(name))[0]
     assert (first.how, first.events) == (how, events)
-    place, transition = first.places[0], TRANSITIONS[events[0].split()[0]]
-    assert (place.event, place.sentence) == (events[0], transition.sentence)
+    transition = TRANSITIONS[events[0].split()[0]]
+    assert first.sentence(events[0]) == transition.sentence
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_iterations_in_which_nothing_changes_are_told_once() -> None:
         f"4.{part}" for part in range(3, 17)
     ]
     assert not view.steps[-1].repeats
-    shown = markdown.render(view)
+    shown = pages.markdown(view)
     assert "| 4.2 | " in shown and "| 4.3 | " not in shown and "and 14 more like it" in shown
 
 
@@ -470,15 +470,15 @@ def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
     assert '"reads": "1 3-4"' in text
     named = tmp_path / "wild.itf.json"
     named.write_text(text.replace('"reads": "1 3-4"', f'"reads": "{wild}"'))
-    page = html.render(View(load_trace(named)))
+    page = pages.html(View(load_trace(named)))
     assert f"reads -3, {bounds.INTEGER}, not kept for it" in page
 
 
 def test_spans_and_back() -> None:
     odd = [[-3], [-4, -3, 9], [-1, 0, 1], [-bounds.INTEGER, bounds.INTEGER]]
-    for pages in (*odd, [], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
-        runs = runs_in(spans(pages))
-        assert [page for a, b in runs for page in range(a, b + 1)] == pages
+    for numbers in (*odd, [], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
+        runs = runs_in(spans(numbers))
+        assert [page for a, b in runs for page in range(a, b + 1)] == numbers
 
 
 @pytest.mark.slow

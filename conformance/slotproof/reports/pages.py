@@ -1,0 +1,86 @@
+"""A trace as one HTML page (nothing to load, readable from disk and on paper), and as Markdown, to
+be put into an issue or a pull request.
+
+A trace is untrusted. The templates escape all of it and put none into the script, and the page's
+own policy lets no other script run than the one that is named by its hash.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+from slotproof.engines.registry import is_ours
+from slotproof.lockstep.observation import TERMS
+from slotproof.reports import scripted, sentences, text
+from slotproof.reports.equation import Sum
+from slotproof.reports.localisation import suspects
+from slotproof.reports.sequence import LANES
+from slotproof.reports.view import Step, View
+from slotproof.support.markup import digest, templates
+from slotproof.support.terminal import plain
+from slotproof.traces.record import place
+
+MOST = 400
+"""Steps of the page at most, the last ones: it has to open."""
+
+
+def html(view: View, path: str = "TRACE") -> str:
+    """Return the whole page. Its commands name the file ``path``."""
+    script = files("slotproof.reports").joinpath("counterexample.js").read_text(encoding="utf-8")
+    return _rendered(
+        "counterexample.html.jinja",
+        view,
+        path,
+        steps=view.steps[-MOST:],
+        left_out=max(0, len(view.steps) - MOST),
+        lanes=LANES,
+        place=place,
+        sums=lambda step: list(_sums(step)),
+        path=path,
+        quoted=plain(shlex.quote(path)),
+        found_on=plain(shlex.quote(view.trace.found_on)),
+        test_name=scripted.name_of(view.trace),
+        ours=is_ours(view.trace.found_on),
+        script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
+        digest=digest(script),
+    )
+
+
+def markdown(view: View, path: str = "TRACE") -> str:
+    """Return the whole document. Its replay line names the file ``path``."""
+    return _rendered("counterexample.md.jinja", view, path)
+
+
+def _rendered(template: str, view: View, again_of: str, **values: Any) -> str:
+    trace = view.trace
+    return (
+        templates("reports")
+        .get_template(template)
+        .render(
+            values,
+            view=view,
+            trace=trace,
+            recorded=trace.recorded,
+            sentences=sentences,
+            text=text,
+            suspects=suspects(view),
+            terms=TERMS,
+            again=text.again(trace, again_of),
+            test="" if trace.recorded else scripted.render(trace),
+        )
+    )
+
+
+def _sums(step: Step) -> Iterator[tuple[str, Sum]]:
+    """Yield the equations of a row of the page's table, each with what tells them apart."""
+    for pool in step.pools if step.ran and not step.frame.carried else ():
+        name = [pool.name] if len(step.pools) > 1 else []
+        if pool.owned:
+            yield ": ".join(name + ([] if pool.agree else ["ownership"])), pool.owned
+        if pool.reported and not (pool.owned and pool.agree):
+            yield ": ".join([*name, "its own check"]), pool.reported
