@@ -29,8 +29,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.examples import Search
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import ExampleBatch
+from slotproof.search.plan import ExampleBatch, Plan
 from slotproof.support import garbage
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")

@@ -24,8 +24,7 @@ from slotproof.lockstep.referee import play
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
-from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.schedule import planned
+from slotproof.search.plan import EXAMPLES, Plan, planned
 from slotproof.support.terminal import say
 from slotproof_engine.mutants import MUTANTS
 from slotproof_model.bugs.museum import EXHIBITS

@@ -223,7 +223,8 @@ def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
         rows = sorted((row for one in each for row in one["traces"]), key=_rank, reverse=True)
         traces = {row["file"]: row for row in rows}  # the telling one of each
         seen_as = [row for one in each for row in one["seen_as"]]
-        yield {**sorted(each, key=_rank)[0], "traces": [*traces.values()], "seen_as": seen_as}
+        first: dict[str, Any] = min(each, key=_rank)
+        yield {**first, "traces": [*traces.values()], "seen_as": seen_as}
 
 
 def _rank(told: dict[str, Any]) -> int:

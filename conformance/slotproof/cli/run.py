@@ -49,8 +49,7 @@ from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
 from slotproof.search.journal import SUFFIX, Head, Journal, Remembering
 from slotproof.search.patches import Trials
-from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.schedule import Clock
+from slotproof.search.plan import EXAMPLES, Clock, Plan
 from slotproof.search.workers import Workers, workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, complain, labelled, say_all, say_json

@@ -20,8 +20,7 @@ from slotproof.search.causes import causes
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import LEAST, planned
+from slotproof.search.plan import LEAST, Plan, planned
 from slotproof.search.symptoms import AcceptedFindings
 from slotproof.support.files import slug
 from slotproof.support.terminal import plain

@@ -31,8 +31,7 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.examples import Search
 from slotproof.search.findings import Finding, Mark
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import FLOOR, Clock, ExampleBatch, Schedule
+from slotproof.search.plan import FLOOR, Clock, ExampleBatch, Plan, Schedule
 from slotproof.search.shrinking import Shrink
 from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Here, Workers

@@ -25,9 +25,8 @@ from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
-from slotproof.search.plan import Plan
+from slotproof.search.plan import ExampleBatch, Plan, Stop, Tell
 from slotproof.search.rules import machine_for
-from slotproof.search.schedule import ExampleBatch, Stop, Tell
 from slotproof.search.sending import Leave
 from slotproof.search.symptoms import AcceptedFindings, symptoms
 from slotproof.support import bounds, garbage, interrupts

@@ -28,8 +28,7 @@ from slotproof.protocol.shapes import misfit_of
 from slotproof.search.campaign import Outcome, Subject, search
 from slotproof.search.examples import Search, Searched
 from slotproof.search.findings import Finding
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock, Stop
+from slotproof.search.plan import Clock, Plan, Stop
 from slotproof.search.workers import Done, Event, R, Task, Workers, no_matter
 from slotproof.support import bounds, interrupts, sources
 from slotproof_model.spec.profiles import profile_named

@@ -21,7 +21,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.referee import OutOfTime, play
 from slotproof.search.findings import Finding, Mark, mark
-from slotproof.search.schedule import Clock
+from slotproof.search.plan import Clock
 from slotproof.support import interrupts
 from slotproof.traces.record import Row
 

@@ -14,8 +14,7 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.array import NAMES
 from slotproof.search.campaign import Outcome
-from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.schedule import FLOOR
+from slotproof.search.plan import EXAMPLES, FLOOR, Plan
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import labelled
 from slotproof_model.bugs.museum import EXHIBITS

@@ -17,8 +17,7 @@ from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, OutOfTime, Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.search.findings import Finding, Mark, explained, mark
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import Stop, Tell
+from slotproof.search.plan import Plan, Stop, Tell
 from slotproof.traces.record import rows_of
 
 HANG = 50

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
-from slotproof.search.schedule import Stop, Tell
+from slotproof.search.plan import Stop, Tell
 from slotproof.support import bounds, interrupts
 from slotproof_model.proofs.pool import Pool
 

@@ -24,8 +24,7 @@ from slotproof.search.campaign import Outcome
 from slotproof.search.examples import Search, _Examples
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import ExampleBatch
+from slotproof.search.plan import ExampleBatch, Plan
 from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Processes
 
@@ -140,7 +139,7 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
         return judge
 
     monkeypatch.setattr(_Examples, "begin", counted)
-    monkeypatch.setattr("slotproof.search.schedule.time.monotonic", lambda: float(examples))
+    monkeypatch.setattr("slotproof.search.plan.time.monotonic", lambda: float(examples))
     plan = replace(PLAN, examples=5000, seconds=60)
     found = campaign.run(InProcessEngine(LEAK), "x", plan)
     assert found.findings and all(each.trace.minimal for each in found.findings)

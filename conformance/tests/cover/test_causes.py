@@ -23,8 +23,7 @@ from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.patches import Trials
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock
+from slotproof.search.plan import Clock, Plan
 from slotproof.traces import itf
 from slotproof.traces.record import Row
 

@@ -18,8 +18,7 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import FLOOR
+from slotproof.search.plan import FLOOR, Plan
 from slotproof.support.statuses import FOUND, INCONCLUSIVE
 
 DOUBLE, LEAK = "22213-double-count", "leak-full"

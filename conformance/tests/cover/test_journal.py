@@ -22,8 +22,7 @@ from slotproof.search import campaign
 from slotproof.search.campaign import Outcome, Subject
 from slotproof.search.journal import BadJournal, Head, Journal, Remembering, Run, read
 from slotproof.search.page import left, merged
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock
+from slotproof.search.plan import Clock, Plan
 from slotproof.search.workers import Here, Processes, Workers
 
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"

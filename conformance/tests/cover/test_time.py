@@ -21,8 +21,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign, examples
 from slotproof.search.examples import Search
-from slotproof.search.plan import Plan
-from slotproof.search.schedule import FLOOR, ExampleBatch, Schedule
+from slotproof.search.plan import FLOOR, ExampleBatch, Plan, Schedule
 from slotproof.support import bounds
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from tests.cover.diary import Diary
