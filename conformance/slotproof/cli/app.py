@@ -53,9 +53,9 @@ class _Program:
 
 def status(argv: list[str]) -> int:
     """Run a command line; its exit status. Whatever goes wrong is told in one line."""
-    from slotproof.cli.errors import debugging, tell_bug
+    from slotproof.cli.errors import DEBUG, tell_bug
 
-    debug = debugging() or argv[:1] == ["--debug"]
+    debug = os.environ.get(DEBUG, "") not in ("", "0") or argv[:1] == ["--debug"]
     try:
         if "_SLOTPROOF_COMPLETE" in os.environ:  # a shell, set up by --install-completion
             from slotproof.cli.commands import app

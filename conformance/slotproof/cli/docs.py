@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import JSON, option, writing
-from slotproof.support.terminal import say, say_json, say_text
+from slotproof.cli.options import JSON, answer, option, writing
 
 FOLDER = Path("docs/reference/spec")
 
@@ -33,19 +32,12 @@ def docs(
         stale = folder.stale(wanted, out, contents.MARK)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
         fine = f"{len(wanted)} documents in {out} are what the spec says"
-        return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
+        document = {"status": int(bool(stale)), "stale": stale}
+        return answer(document, [hint if stale else fine], as_json)
     with writing(out):
         written = folder.write_all(wanted, out, contents.MARK)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
-    return _tell(0, "written", written, as_json, text)
-
-
-def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
-    if as_json:
-        say_json({"status": status, key: names})
-    else:
-        say(text)
-    return status
+    return answer({"status": 0, "written": written}, [text], as_json)
 
 
 def _diff(revision: str, as_json: bool) -> int:
@@ -55,9 +47,5 @@ def _diff(revision: str, as_json: bool) -> int:
         found = changes.since(revision)
     except changes.NoSpec as problem:
         raise UsageProblem(str(problem)) from None
-    if as_json:
-        shown = [each._asdict() for each in found]
-        say_json({"status": 0, "revision": revision, "changes": shown})
-    else:
-        say_text(changes.text(found, revision))
-    return 0
+    document = {"status": 0, "revision": revision, "changes": [each._asdict() for each in found]}
+    return answer(document, changes.text(found, revision).removesuffix("\n").split("\n"), as_json)

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import typer
 
+from slotproof.cli import options
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import (
-    IGNORE,
-    JSON,
-    PROFILE,
-    known_clauses,
-    known_profile,
-    option,
-    writable_file,
-    writing,
-)
+from slotproof.cli.options import option, writing
 from slotproof.logs import report
 from slotproof.logs.format import STDIN
 from slotproof.logs.judging import Judge
@@ -34,13 +26,13 @@ OUT_HELP = "Write the first violation, and what came before it, for `show`."
 
 def validate(
     log: list[Path] = typer.Argument(metavar="LOG...", help=LOG_HELP),
-    profile: str | None = PROFILE,
-    ignore: list[str] | None = IGNORE,
+    profile: str | None = options.PROFILE,
+    ignore: list[str] | None = options.IGNORE,
     out: Path | None = option("--out FILE", "Output", OUT_HELP),
-    as_json: bool = JSON,
+    as_json: bool = options.JSON,
 ) -> int:
     """Check a recorded event log against the spec, without the engine."""
-    judge = Judge(log, known_profile(profile), known_clauses(ignore))
+    judge = Judge(log, options.known_profile(profile), options.known_clauses(ignore))
     if STDIN in log and len(log) > 1:
         raise UsageProblem("- is standard input: name it alone")
     beside(out, log)
@@ -83,6 +75,6 @@ def _tell(trace: Trace) -> None:
 
 def beside(out: Path | None, logs: list[Path]) -> None:
     """Check that a file can be written and is none of the log's."""
-    writable_file(out)
+    options.writable_file(out)
     if out is not None and out.exists() and any(f.exists() and out.samefile(f) for f in logs):
         raise UsageProblem(f"--out {out} is the log itself: name another file")

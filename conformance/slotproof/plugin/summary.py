@@ -70,10 +70,8 @@ class Summary:
         names = dict.fromkeys(seen["config"] for seen in self.seen)
         write(labelled("engine", f"{first['engine']} (profile {first['profile']})"))
         write(labelled("configurations", ", ".join(names)))
-        ran = (
-            f"{total['commands']} in {total['examples']} examples, {total['iterations']} iterations"
-        )
-        write(labelled("commands", ran))
+        ran = f"{total['commands']} in {total['examples']} examples"
+        write(labelled("commands", f"{ran}, {total['iterations']} iterations"))
         for name, run, planned in self.short():
             write(labelled("", f"{name}: {run} of {planned} that were planned"))
         reached = {name for seen in self.seen for name in seen["transitions"]}
