@@ -20,7 +20,15 @@ def docs(
     if diff is not None:
         if check or out != FOLDER:
             raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
-        return _diff(diff, as_json)
+        from slotproof.spec_documents import changes
+
+        try:
+            found = changes.since(diff)
+        except changes.NoSpec as problem:
+            raise UsageProblem(str(problem)) from None
+        document = {"status": 0, "revision": diff, "changes": [each._asdict() for each in found]}
+        text = changes.text(found, diff).removesuffix("\n")
+        return answer(document, text.split("\n"), as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():
@@ -38,14 +46,3 @@ def docs(
         written = folder.write_all(wanted, out, contents.MARK)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
     return answer({"status": 0, "written": written}, [text], as_json)
-
-
-def _diff(revision: str, as_json: bool) -> int:
-    from slotproof.spec_documents import changes
-
-    try:
-        found = changes.since(revision)
-    except changes.NoSpec as problem:
-        raise UsageProblem(str(problem)) from None
-    document = {"status": 0, "revision": revision, "changes": [each._asdict() for each in found]}
-    return answer(document, changes.text(found, revision).removesuffix("\n").split("\n"), as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -17,6 +18,7 @@ from slotproof.environments.making import environment
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.protocol.build import Build
 
+NAMES_HELP = "As `env list` calls them."
 NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
@@ -56,9 +58,7 @@ def list_environments(as_json: bool = JSON) -> int:
 
 @env.command(epilog=epilog("env remove"))
 def remove(
-    names: list[str] | None = typer.Argument(
-        None, metavar="RELEASE...", help="As `env list` calls them."
-    ),
+    names: list[str] | None = typer.Argument(None, metavar="RELEASE...", help=NAMES_HELP),
     everything: bool = option("--all", "Engine", "Remove all of them.", False),
     as_json: bool = JSON,
 ) -> int:
@@ -73,15 +73,6 @@ def remove(
         store.sweep()
     gone = [entry.name for entry in removed]
     return answer({"removed": gone}, [f"removed {', '.join(gone) or 'nothing'}"], as_json)
-
-
-def _canonical(name: str) -> str:
-    """Return the name of a release as ``env list`` has it; another name as it is."""
-    try:
-        family, release = parse(name)
-    except EnvironmentProblem:
-        return name
-    return f"{family.name}=={release}"
 
 
 def _state(store: Store, entry: Entry) -> str:
@@ -99,9 +90,14 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
     if not names:
         return entries
     removable = {entry.name: entry for entry in entries if entry.release}
-    wanted = dict.fromkeys(_canonical(name) for name in names)
-    for name in wanted:
+    wanted = {}
+    for text in names:
+        name = text
+        with suppress(EnvironmentProblem):  # else it is the name of no release
+            family, release = parse(text)
+            name = f"{family.name}=={release}"
         if name not in removable:
             there = f"there are: {', '.join(removable)}" if removable else "there are none"
             raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
-    return [removable[name] for name in wanted]
+        wanted[name] = removable[name]
+    return list(wanted.values())

@@ -19,9 +19,8 @@ from slotproof_model.spec.transitions import TRANSITIONS
 ENGINES = {
     "reference": "the reference engine, in this process; with @cuda, on a GPU",
     "reference:MUTANT": "the reference engine with one known bug",
-    "reference-transformer": (
-        "the reference engine with a tiny transformer for a model; so with :MUTANT"
-    ),
+    "reference-transformer": "the reference engine with a tiny transformer for a model; so with "
+    ":MUTANT",
     f"{FIRST.name}==RELEASE": f"that {FIRST.title} release, in an environment made for it",
     f"{FIRST.name}@PYTHON": f"the {FIRST.title} build of the environment of that Python",
     **{
@@ -33,7 +32,6 @@ ENGINES = {
     "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
 }
 """What an ``--engine`` argument may be."""
-
 
 Things = StrEnum(
     "Things", ["ENGINES", "MUTANTS", "PATCHES", "TRANSITIONS", "INVARIANTS", "PROFILES", "CONFIGS"]

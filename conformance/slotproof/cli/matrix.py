@@ -12,7 +12,6 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
 from slotproof.matrices import builds
-from slotproof.matrices.builds import Build
 from slotproof.matrices.named_findings import SUFFIX, NamedFinding, load
 from slotproof.matrices.table import Table, markdown, write
 from slotproof.search.plan import EXAMPLES, Plan
@@ -62,7 +61,14 @@ def matrix(
         raise UsageProblem(f"no build can be run: {columns[0].name}: {columns[0].problem}")
     shown = builds.table(columns, plan, named)
     keep(shown)
-    status = _status(columns) if whole else INCONCLUSIVE
+    bad = any(seen.cell.kind == "bad" for each in columns for seen in each.replayed.values())
+    if not whole:
+        status = INCONCLUSIVE
+    elif bad or any(each.findings for each in columns):
+        status = FOUND
+    else:  # 3 also where a build ended early or did not run
+        cut = any(each.cut or each.problem for each in columns)
+        status = INCONCLUSIVE if cut else CONFORMS
     lines = [*markdown(shown).removesuffix("\n").split("\n"), ""]
     lines.append(f"written to {out}: matrix.md, matrix.json, matrix.svg")
     return options.answer({"status": status, **asdict(shown)}, lines, as_json)
@@ -77,11 +83,3 @@ def _named(folder: Path | None) -> list[NamedFinding]:
     if not (found := load(folder)):
         raise UsageProblem(f"--traces: {folder} has no *{SUFFIX}")
     return found
-
-
-def _status(columns: list[Build]) -> int:
-    """Return 1 if anything was found, 3 if a build ended early or did not run."""
-    known = any(seen.cell.kind == "bad" for each in columns for seen in each.replayed.values())
-    if known or any(each.findings for each in columns):
-        return FOUND
-    return INCONCLUSIVE if any(each.cut or each.problem for each in columns) else CONFORMS

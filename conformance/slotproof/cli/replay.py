@@ -68,13 +68,10 @@ def replay(
 
 
 def _comparison(old: Trace, new: Trace) -> str:
-    before = {violation.clause for violation in old.violations}
-    if not (now := {violation.clause for violation in new.violations}):
-        return f"conforms: no clause is violated (the trace was found violating {_some(before)})"
+    before, now = ({violation.clause for violation in each.violations} for each in (old, new))
+    was, does, both = (", ".join(sorted(each)) or "nothing" for each in (before, now, before & now))
+    if not now:
+        return f"conforms: no clause is violated (the trace was found violating {was})"
     if before & now:
-        return f"reproduced: {_some(before & now)}"
-    return f"another violation than the trace's: {_some(now)} instead of {_some(before)}"
-
-
-def _some(clauses: set[str]) -> str:
-    return ", ".join(sorted(clauses)) or "nothing"
+        return f"reproduced: {both}"
+    return f"another violation than the trace's: {does} instead of {was}"

@@ -13,7 +13,7 @@ import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.finding_on_releases import elsewhere, unpatched
-from slotproof.cli.options import JSON, option, writing
+from slotproof.cli.options import JSON, answer, option, writing
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
 from slotproof.logs.traced import end_of
@@ -96,7 +96,7 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
     if len({*said.values()}) > 1:
         raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
     for asking, name in said.items():
-        last = _ENDINGS[name][_ENDINGS[name].rindex(".") :]
+        last = f".{_ENDINGS[name].rpartition('.')[2]}"
         if by_end is not None and not named.endswith(last):
             raise UsageProblem(
                 f"--out {out} would be {by_end}, and {asking} is {name}: name a file that ends "
@@ -167,9 +167,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
             tell(bad)
     with writing(out):
         files = forms.write_all(traces, out, tell)
-    if as_json:
-        terminal.say_json({"files": list(map(str, files)), "wrong": wrong})
-    elif files:
-        shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
-        terminal.say(f"{shown}: {out / 'index.html'}")
+    shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
+    lines = [f"{shown}: {out / 'index.html'}"] if files else []
+    answer({"files": list(map(str, files)), "wrong": wrong}, lines, as_json)
     return USAGE if wrong else CONFORMS

@@ -28,14 +28,13 @@ def compared(
     trace: Trace, engine: EngineSpec, other: EngineSpec, profile: str | None, as_json: bool
 ) -> int:
     """Print what two builds do with the commands of a trace; return 1 if they differ."""
-    from_file = other.text.endswith(".json")
-    recorded = [_recorded(trace, Path(other.text))] if from_file else []
+    recorded = _recorded(trace, Path(other.text)) if other.text.endswith(".json") else None
     played = []
-    for spec in (engine,) if from_file else (engine, other):
+    for spec in (engine,) if recorded else (engine, other):
         with closing(spec.open()) as under_test:
             demand(under_test, trace.config, trace.commands)
             played.append(sides.play(under_test, trace, profile))
-    played += recorded
+    played += [recorded] if recorded else []
     try:
         found = sides.differences(*played)
     except forms.ODD as error:

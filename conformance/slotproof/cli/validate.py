@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -17,7 +18,7 @@ from slotproof.logs.traced import trace_of
 from slotproof.reports import text
 from slotproof.reports.trace import Trace
 from slotproof.support import interrupts
-from slotproof.support.terminal import say, say_all, say_json
+from slotproof.support.terminal import say, say_all
 from slotproof.traces import itf
 
 LOG_HELP = "An event log: its file, or its files in order; - for standard input (`tail -F`)."
@@ -41,8 +42,7 @@ def validate(
         try:
             for found in judge.findings():
                 if found is verdict.found:  # at once: whoever follows a log may be killed
-                    trace = trace_of(verdict, found, profile)
-                    _write(out, trace)
+                    _write(out, trace := trace_of(verdict, found, profile))
                     if not as_json:
                         _tell(trace)
         except KeyboardInterrupt:
@@ -51,13 +51,10 @@ def validate(
             verdict.interrupted = True
         if verdict.found is not None:  # with what was found later
             _write(out, trace_of(verdict, verdict.found, profile))
-    if as_json:
-        say_json({**report.summary(verdict), "trace": str(out) if out and verdict.found else None})
-    else:
-        if verdict.found is not None and out is not None:
-            say(f"trace: {out} (slotproof show {out})")
-        say_all(report.text(verdict))
-    return report.status(verdict)
+    written = str(out) if out and verdict.found else None
+    where = [f"trace: {out} (slotproof show {out})"] if written else []
+    document = {**report.summary(verdict), "trace": written}
+    return options.answer(document, chain(where, report.text(verdict)), as_json)
 
 
 def _write(out: Path | None, trace: Trace) -> None:
