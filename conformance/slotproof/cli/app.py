@@ -26,10 +26,10 @@ from slotproof.support.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script: runs a command and exits with its status, whatever happens."""
     sys.excepthook, sys.unraisablehook = _last_resort, _ignored
-    code = INCONCLUSIVE
+    code, final = INCONCLUSIVE, list[int]()
     try:
         interrupts.heed()  # before all that takes time
-        atexit.register(_end)  # registered first, called last
+        atexit.register(_end, final)  # registered first, called last
         from slotproof.cli import streams
 
         streams.install()
@@ -37,25 +37,21 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         code = streams.settled(code)
     except KeyboardInterrupt:  # one more, while the first was being dealt with
         pass
-    _interrupts_end_it(code)
+    # All is said: an interrupt while Python exits must not change the status, nor be ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, lambda *_: os._exit(code))
     caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # as warnings does
     if caller == "__main__":  # else it may go on
-        _Program.status = code
+        final.append(code)
     sys.exit(code)
-
-
-class _Program:
-    """This process, where :func:`main` is all of it."""
-
-    status: int | None = None
-    """With which it ends, once that is known."""
 
 
 def status(argv: list[str]) -> int:
     """Run a command line; its exit status. Whatever goes wrong is told in one line."""
-    from slotproof.cli.errors import debugging, tell_bug
+    from slotproof.cli.errors import DEBUG, tell_bug
 
-    debug = debugging() or argv[:1] == ["--debug"]
+    debug = os.environ.get(DEBUG, "") not in ("", "0") or argv[:1] == ["--debug"]
     try:
         if "_SLOTPROOF_COMPLETE" in os.environ:  # a shell, set up by --install-completion
             from slotproof.cli.commands import app
@@ -82,6 +78,7 @@ def _run(argv: list[str]) -> int:
     from slotproof.protocol.config import BadConfig
     from slotproof.search.baseline import BadBaseline
     from slotproof.search.journal import BadJournal
+    from slotproof.support.terminal import complain
     from slotproof.traces.itf import BadTrace
 
     bad_files = (BadBaseline, BadConfig, BadJournal, BadLog, BadTrace)
@@ -95,8 +92,9 @@ def _run(argv: list[str]) -> int:
             command.make_context("slotproof", [*argv]) as context,
         ):
             result: Any = command.invoke(context)
+            return int(result) if isinstance(result, int) else CONFORMS
     except wrong as problem:
-        return _wrong(str(problem))
+        text = str(problem)
     except typer.Exit as done:
         return int(done.exit_code)
     except SystemExit as done:
@@ -111,8 +109,9 @@ def _run(argv: list[str]) -> int:
         unknown = re.match(r"No such (?:option|command):? '?([^\s']+?)'?(?:\.|\s|$)", text)
         if unknown and unknown[1] in REPLACED:
             text = f"{unknown[1]} is gone: {REPLACED[unknown[1]]}"
-        return _wrong(text)
-    return int(result) if isinstance(result, int) else CONFORMS
+    if text:  # else there were no arguments at all, and help was shown
+        complain(text)
+    return USAGE
 
 
 @contextlib.contextmanager
@@ -132,34 +131,19 @@ def _is_interrupt(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
-def _wrong(text: str) -> int:
-    from slotproof.support import terminal
-
-    if text:  # else there were no arguments at all, and help was shown
-        terminal.complain(text)
-    return USAGE
-
-
-def _interrupts_end_it(code: int) -> None:
-    """All is said: an interrupt while Python exits must not change the status, nor be ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if callable(signal.getsignal(number)):
-            signal.signal(number, lambda *_: os._exit(code))
-
-
-def _end() -> None:
-    """The status stays what was settled, whatever Python still does.
+def _end(final: list[int]) -> None:
+    """The status stays what was settled, if it was, whatever Python still does.
 
     It takes its handlers down before it is gone, and then an interrupt would kill it. And after
     one that came out of an ``exec`` of text, it ends as if nobody had caught it.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    if _Program.status is not None:
+    if final:
         from slotproof.cli import streams
 
         streams.flush()
-        os._exit(_Program.status)
+        os._exit(final[0])
 
 
 def _last_resort(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import typer
 
-from slotproof.cli.options import JSON, STEP_TIMEOUT
-from slotproof.driver_checks import CHECKS, Report, Result, check
+from slotproof.cli.options import JSON, STEP_TIMEOUT, answer
+from slotproof.driver_checks import CHECKS, Result, check
 from slotproof.driver_checks.driver import Driver
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
-from slotproof.protocol.build import Build
-from slotproof.support.terminal import say, say_all, say_json
+from slotproof.support.terminal import say
 
 _ENGINE = re.compile(
     rf"reference(:.*)?|({'|'.join(FAMILIES)})([=@].*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
@@ -34,33 +34,12 @@ def check_driver(
     tested = Driver(spec.driver(), step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
     build = spec.identity(report.engine, report.version)
-    if as_json:
-        say_json(_document(report, build))
-    else:
-        say_all(_summary(report, build))
-    return 0 if report.clean else 1
-
-
-def _show(result: Result) -> None:
-    say(f"{result.result:<9}  {result.check.name:<{_WIDTH}}  {result.check.sentence}")
-    for seen in result.seen:
-        say(f"           seen: {' '.join(seen.split())}")
-    if result.result == "not ok":
-        say(f"           fix: {result.check.fix}")
-
-
-def _summary(report: Report, build: Build) -> list[str]:
-    names = f"configuration{'s' if len(report.configs) > 1 else ''} {', '.join(report.configs)}"
+    names = f"configuration{'s' * (len(report.configs) > 1)} {', '.join(report.configs)}"
     where = names if report.configs else "no configuration that it takes"
-    results = [each.result for each in report.results]
-    words = [f"{results.count(each)} {each}" for each in ("ok", "not ok", "not asked")]
-    some = ", ".join(word for word in words if not word.startswith("0 "))
-    return [f"{build.title}, {where}: {some}"]
-
-
-def _document(report: Report, build: Build) -> dict[str, object]:
-    return {
-        "status": 0 if report.clean else 1,
+    counts = Counter(each.result for each in report.results)
+    shown = ", ".join(f"{counts[x]} {x}" for x in ("ok", "not ok", "not asked") if counts[x])
+    document = {
+        "status": int(not report.clean),
         "engine": report.engine,
         "version": build.number,
         "configurations": report.configs,
@@ -75,3 +54,12 @@ def _document(report: Report, build: Build) -> dict[str, object]:
             for each in report.results
         ],
     }
+    return answer(document, [f"{build.title}, {where}: {shown}"], as_json)
+
+
+def _show(result: Result) -> None:
+    say(f"{result.result:<9}  {result.check.name:<{_WIDTH}}  {result.check.sentence}")
+    for seen in result.seen:
+        say(f"           seen: {' '.join(seen.split())}")
+    if result.result == "not ok":
+        say(f"           fix: {result.check.fix}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import JSON, option, writing
-from slotproof.support.terminal import say, say_json, say_text
+from slotproof.cli.options import JSON, answer, option, writing
 
 FOLDER = Path("docs/reference/spec")
 
@@ -21,7 +20,15 @@ def docs(
     if diff is not None:
         if check or out != FOLDER:
             raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
-        return _diff(diff, as_json)
+        from slotproof.spec_documents import changes
+
+        try:
+            found = changes.since(diff)
+        except changes.NoSpec as problem:
+            raise UsageProblem(str(problem)) from None
+        document = {"status": 0, "revision": diff, "changes": [each._asdict() for each in found]}
+        text = changes.text(found, diff).removesuffix("\n")
+        return answer(document, text.split("\n"), as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():
@@ -33,31 +40,9 @@ def docs(
         stale = contents.stale(wanted, out)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
         fine = f"{len(wanted)} documents in {out} are what the spec says"
-        return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
+        document = {"status": int(bool(stale)), "stale": stale}
+        return answer(document, [hint if stale else fine], as_json)
     with writing(out):
         written = contents.write_all(wanted, out)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
-    return _tell(0, "written", written, as_json, text)
-
-
-def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
-    if as_json:
-        say_json({"status": status, key: names})
-    else:
-        say(text)
-    return status
-
-
-def _diff(revision: str, as_json: bool) -> int:
-    from slotproof.spec_documents import changes
-
-    try:
-        found = changes.since(revision)
-    except changes.NoSpec as problem:
-        raise UsageProblem(str(problem)) from None
-    if as_json:
-        shown = [each._asdict() for each in found]
-        say_json({"status": 0, "revision": revision, "changes": shown})
-    else:
-        say_text(changes.text(found, revision))
-    return 0
+    return answer({"status": 0, "written": written}, [text], as_json)

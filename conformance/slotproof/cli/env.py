@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import JSON, option
+from slotproof.cli.options import JSON, answer, option
 from slotproof.engines.identity import installed
 from slotproof.engines.releases import starts
 from slotproof.environments.families import FIRST, EnvironmentProblem, parse
 from slotproof.environments.making import environment
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.protocol.build import Build
-from slotproof.support.terminal import say, say_json
 
+NAMES_HELP = "As `env list` calls them."
 NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
@@ -38,11 +39,8 @@ def create(
     began = time.monotonic()
     entry = environment(name, Store(default_folder()), starts, python, again)
     seconds = time.monotonic() - began
-    if as_json:
-        say_json({**entry.to_json(), "seconds": round(seconds, 1)})
-    else:
-        say(f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)")
-    return 0
+    line = f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)"
+    return answer({**entry.to_json(), "seconds": round(seconds, 1)}, [line], as_json)
 
 
 @env.command("list", epilog=epilog("env list"))
@@ -50,22 +48,17 @@ def list_environments(as_json: bool = JSON) -> int:
     """List the environments there are, with their size and where they are."""
     store = Store(default_folder())
     rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
-    if as_json:
-        say_json({"folder": str(store.folder), "environments": rows})
-        return 0
-    if not rows:
-        say(f"no environments in {store.folder}")
     width = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        say(f"{row['name']:<{width}}  {row['megabytes']:>5} MB  {row['state']}  {row['path']}")
-    return 0
+    lines = [
+        f"{row['name']:<{width}}  {row['megabytes']:>5} MB  {row['state']}  {row['path']}"
+        for row in rows
+    ] or [f"no environments in {store.folder}"]
+    return answer({"folder": str(store.folder), "environments": rows}, lines, as_json)
 
 
 @env.command(epilog=epilog("env remove"))
 def remove(
-    names: list[str] | None = typer.Argument(
-        None, metavar="RELEASE...", help="As `env list` calls them."
-    ),
+    names: list[str] | None = typer.Argument(None, metavar="RELEASE...", help=NAMES_HELP),
     everything: bool = option("--all", "Engine", "Remove all of them.", False),
     as_json: bool = JSON,
 ) -> int:
@@ -78,20 +71,8 @@ def remove(
         for entry in removed:
             store.remove(entry)
         store.sweep()
-    if as_json:
-        say_json({"removed": [entry.name for entry in removed]})
-    else:
-        say(f"removed {', '.join(entry.name for entry in removed) or 'nothing'}")
-    return 0
-
-
-def _canonical(name: str) -> str:
-    """Return the name of a release as ``env list`` has it; another name as it is."""
-    try:
-        family, release = parse(name)
-    except EnvironmentProblem:
-        return name
-    return f"{family.name}=={release}"
+    gone = [entry.name for entry in removed]
+    return answer({"removed": gone}, [f"removed {', '.join(gone) or 'nothing'}"], as_json)
 
 
 def _state(store: Store, entry: Entry) -> str:
@@ -109,9 +90,14 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
     if not names:
         return entries
     removable = {entry.name: entry for entry in entries if entry.release}
-    names = [_canonical(name) for name in names]
-    for name in names:
+    wanted = {}
+    for text in names:
+        name = text
+        with suppress(EnvironmentProblem):  # else it is the name of no release
+            family, release = parse(text)
+            name = f"{family.name}=={release}"
         if name not in removable:
             there = f"there are: {', '.join(removable)}" if removable else "there are none"
             raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
-    return [removable[name] for name in dict.fromkeys(names)]
+        wanted[name] = removable[name]
+    return list(wanted.values())

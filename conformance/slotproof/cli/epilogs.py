@@ -2,114 +2,96 @@
 
 from __future__ import annotations
 
-from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE, USAGE
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE, INTERNAL, USAGE
 
-_WRONG = {USAGE: "wrong usage, or an engine or a file that can't be used"}
+EXAMPLES = """\
+slotproof run --engine reference:22213-double-count
+slotproof run --engine sglang==0.5.23 --all --seconds 28800 --out night
+slotproof run --engine 'cmd:python toy.py' --config p1
+slotproof gate baseline.json --engine sglang==0.5.23 --junit results.xml
+slotproof gate baseline.json --engine sglang==0.5.23 --update
+slotproof gate --base sglang==0.5.18 --engine sglang@/envs/mine/bin/python
+slotproof report night-1 night-2
+slotproof report night --baseline baseline.json
+slotproof matrix sglang==0.5.18 sglang==0.5.23 --seconds 60
+slotproof matrix old=sglang@/envs/old/bin/python reference
+slotproof replay found.itf.json
+slotproof replay found.itf.json --engine sglang==0.5.23 --out now.itf.json
+slotproof replay found.itf.json --against sglang==0.5.23
+slotproof show found.itf.json
+slotproof show found.itf.json --out found.html
+slotproof show found.itf.json --open
+slotproof show found.itf.json --format issue --releases
+slotproof show --all --out pages one.itf.json two.itf.json
+slotproof validate log.jsonl --out x.itf.json
+slotproof validate -
+slotproof prove
+slotproof prove --transition T-RESTORE --page-size 4
+slotproof prove --progress --page-size 4 --without T-DISCARD
+slotproof prove --mutant 22862-no-free-tail
+slotproof docs
+slotproof docs --check
+slotproof list engines
+slotproof list invariants --json
+slotproof check-driver 'python toy.py'
+slotproof check-driver sglang==0.5.23
+slotproof env create sglang==0.5.23
+slotproof env list
+slotproof env remove sglang==0.5.18
+slotproof env remove --all
+"""
+FIRST = ["slotproof run --engine reference", "slotproof run --engine sglang==0.5.23 --seconds 60"]
+"""Examples of the program itself."""
+
+_WRONG = "wrong usage, or an engine or a file that can't be used"
+_DONE = {CONFORMS: "done"}
 _SEARCHED = {
     CONFORMS: "conforms: nothing was found",
     FOUND: "a counterexample",
-    **_WRONG,
     INCONCLUSIVE: "inconclusive: something was not reached, not judged, or interrupted",
 }
-_DONE = {CONFORMS: "done", **_WRONG}
-
-HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
-    "": (
-        ("slotproof run --engine reference", "slotproof run --engine sglang==0.5.23 --seconds 60"),
-        {
-            CONFORMS: "conforms, or proved",
-            FOUND: "a counterexample",
-            **_WRONG,
-            INCONCLUSIVE: "inconclusive",
-            70: "a bug of slotproof",
-        },
-    ),
-    "run": (
-        (
-            "slotproof run --engine reference:22213-double-count",
-            "slotproof run --engine sglang==0.5.23 --all --seconds 28800 --out night",
-            "slotproof run --engine 'cmd:python toy.py' --config p1",
-        ),
-        _SEARCHED,
-    ),
-    "gate": (
-        (
-            "slotproof gate baseline.json --engine sglang==0.5.23 --junit results.xml",
-            "slotproof gate baseline.json --engine sglang==0.5.23 --update",
-            "slotproof gate --base sglang==0.5.18 --engine sglang@/envs/mine/bin/python",
-        ),
-        {
-            CONFORMS: "green: nothing new",
-            FOUND: "something new: with --base, what it does alone; with --mended-fails, something "
-            "mended",
-            **_WRONG,
-            INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
-        },
-    ),
-    "report": (
-        ("slotproof report night-1 night-2", "slotproof report night --baseline baseline.json"),
-        _SEARCHED,
-    ),
-    "matrix": (
-        (
-            "slotproof matrix sglang==0.5.18 sglang==0.5.23 --seconds 60",
-            "slotproof matrix old=sglang@/envs/old/bin/python reference",
-        ),
-        _SEARCHED,
-    ),
-    "replay": (
-        (
-            "slotproof replay found.itf.json",
-            "slotproof replay found.itf.json --engine sglang==0.5.23 --out now.itf.json",
-            "slotproof replay found.itf.json --against sglang==0.5.23",
-        ),
-        {
-            CONFORMS: "no clause is violated, or both builds do the same",
-            FOUND: "a clause is violated, or the builds differ",
-            **_WRONG,
-        },
-    ),
-    "show": (
-        (
-            "slotproof show found.itf.json",
-            "slotproof show found.itf.json --out found.html",
-            "slotproof show found.itf.json --open",
-            "slotproof show found.itf.json --format issue --releases",
-            "slotproof show --all --out pages one.itf.json two.itf.json",
-        ),
-        {CONFORMS: "shown", **_WRONG},
-    ),
-    "validate": (
-        ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
-        _SEARCHED,
-    ),
-    "prove": (
-        (
-            "slotproof prove",
-            "slotproof prove --transition T-RESTORE --page-size 4",
-            "slotproof prove --progress --page-size 4 --without T-DISCARD",
-            "slotproof prove --mutant 22862-no-free-tail",
-        ),
-        {
-            CONFORMS: "proved; with --mutant, no counterexample",
-            FOUND: "not proved; with --mutant, a counterexample",
-            **_WRONG,
-        },
-    ),
-    "docs": (
-        ("slotproof docs", "slotproof docs --check"),
-        {CONFORMS: "written, or as the spec says", FOUND: "stale", **_WRONG},
-    ),
-    "list": (("slotproof list engines", "slotproof list invariants --json"), _DONE),
-    "check-driver": (
-        ("slotproof check-driver 'python toy.py'", "slotproof check-driver sglang==0.5.23"),
-        {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it does not start"},
-    ),
-    "env create": (("slotproof env create sglang==0.5.23",), _DONE),
-    "env list": (("slotproof env list",), _DONE),
-    "env remove": (("slotproof env remove sglang==0.5.18", "slotproof env remove --all"), _DONE),
+STATUSES: dict[str, dict[int, str]] = {
+    "": {
+        CONFORMS: "conforms, or proved",
+        FOUND: "a counterexample",
+        INCONCLUSIVE: "inconclusive",
+        INTERNAL: "a bug of slotproof",
+    },
+    "run": _SEARCHED,
+    "gate": {
+        CONFORMS: "green: nothing new",
+        FOUND: "something new: with --base, what it does alone; with --mended-fails, something "
+        "mended",
+        INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
+    },
+    "report": _SEARCHED,
+    "matrix": _SEARCHED,
+    "replay": {
+        CONFORMS: "no clause is violated, or both builds do the same",
+        FOUND: "a clause is violated, or the builds differ",
+    },
+    "show": {CONFORMS: "shown"},
+    "validate": _SEARCHED,
+    "prove": {
+        CONFORMS: "proved; with --mutant, no counterexample",
+        FOUND: "not proved; with --mutant, a counterexample",
+    },
+    "docs": {CONFORMS: "written, or as the spec says", FOUND: "stale"},
+    "list": _DONE,
+    "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it does not start"},
+    "env create": _DONE,
+    "env list": _DONE,
+    "env remove": _DONE,
 }
-"""By command: examples, and what each status says of it."""
+"""By command, what each status says of it; of wrong usage, where that is not the usual."""
+
+
+def examples(command: str) -> list[str]:
+    """Return the examples of a command; ``""`` is the program."""
+    if not command:
+        return FIRST
+    start = f"slotproof {command} "
+    return [each for each in EXAMPLES.splitlines() if f"{each} ".startswith(start)]
 
 
 def epilog(command: str) -> str:
@@ -120,12 +102,6 @@ def epilog(command: str) -> str:
       slotproof docs
       slotproof docs --check
     """
-    examples, statuses = HELP[command]
-    lines = [
-        "Examples:",
-        *(f"  {each}" for each in examples),
-        "",
-        "Exit status:",
-        *(f"  {status:>2}  {says}" for status, says in statuses.items()),
-    ]
-    return "\n".join(lines)
+    lines = ["Examples:", *(f"  {each}" for each in examples(command)), "", "Exit status:"]
+    said = sorted({USAGE: _WRONG, **STATUSES[command]}.items())
+    return "\n".join([*lines, *(f"  {status:>2}  {says}" for status, says in said)])

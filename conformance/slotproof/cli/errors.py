@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from pathlib import Path
 
@@ -26,11 +25,6 @@ REPLACED = {
 
 class UsageProblem(Exception):
     """What was wrong, where, what to do: one line."""
-
-
-def debugging() -> bool:
-    """Whether the environment asks for tracebacks."""
-    return os.environ.get(DEBUG, "") not in ("", "0")
 
 
 def tell_bug(error: BaseException, with_traceback: bool) -> None:

@@ -16,19 +16,17 @@ from slotproof.support.terminal import complain
 def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
     """The engine, with a log where one is wanted; closed at the end."""
     with closing(engine):
-        if path is None:
-            yield engine
-            return
         try:
-            recorded = LoggedEngine(engine, path)
+            recorded = LoggedEngine(engine, path) if path is not None else None
         except OSError as error:
             raise UsageProblem(f"--log {path}: {error.strerror}") from None
         try:
-            yield recorded
+            yield recorded or engine
         finally:
-            recorded.stop()
-            if recorded.problem:
-                complain(recorded.problem)
+            if recorded is not None:
+                recorded.stop()
+                if recorded.problem:
+                    complain(recorded.problem)
 
 
 def stop_log(engine: Engine) -> None:

@@ -1,28 +1,31 @@
-"""Which releases have a finding: its trace, on every release whose environment is made."""
+"""A trace on releases whose environments are made: which have its finding, what its patches hide.
+
+A file may name any program: only releases are started.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from importlib.metadata import distributions
 from pathlib import Path
 
 from packaging.version import Version
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.engines.base import EngineUnusable, built
+from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
-from slotproof.matrices.named_findings import Refused, again
+from slotproof.matrices.named_findings import Refused, again as replayed
 from slotproof.reports.alone import harness_of
 from slotproof.reports.issue import Elsewhere
 from slotproof.reports.trace import Trace
 
-STEP_TIMEOUT = 60.0
-
 
 def elsewhere(trace: Trace) -> list[Elsewhere]:
-    """The newest release first. Raises :class:`UsageProblem` if there is no environment."""
+    """Return what the trace does on each release, the newest first. Raises :class:`UsageProblem`
+    if there is no environment."""
     (family, _), store = harness_of(trace), Store(default_folder())
     made = [each for each in store.entries() if each.engine == family.name]
     if not (ready := [each for each in made if not store.damage(each)]):
@@ -36,13 +39,40 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
     ]
 
 
+def unpatched(trace: Trace, path: Path) -> Trace:
+    """Return the trace of a replay on the same release without patches that still breaks the first
+    clause. Raises :class:`UsageProblem` with one line."""
+    build, patches = trace.identity, ", ".join(trace.mends)
+    store, name = Store(default_folder()), f"{build.name}=={build.release}"
+    entry = store.find(name) if build.release else None
+    if entry is None or store.damage(entry):
+        file, argument = shlex.quote(str(path)), shlex.quote(trace.found_on)
+        raise UsageProblem(
+            f"{path} was found with patches ({patches}), and a report needs a trace without them: "
+            f"slotproof replay {file} --engine {argument} --patch none --out NEW.itf.json makes one"
+        )
+    with _started(name) as engine:
+        if not built(engine).release:
+            raise UsageProblem(f"{entry.path} is not {name} any more, which {path} was found on")
+        new = trace.again(engine, name, trace.chosen_profile)
+    first = trace.violations[0].clause
+    if first in (seen := [each.clause for each in new.violations]):
+        return new
+    does = f"breaks {seen[0]}, not {first}," if seen else "conforms"
+    raise UsageProblem(f"{path}: the trace {does} on {name} without its patches ({patches})")
+
+
+def _started(release: str) -> AbstractContextManager[Engine]:
+    return closing(EngineSpec(release, step_timeout=60.0).open())
+
+
 def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
     """Return the build that is there, and what the trace does on it, in a few words."""
     number = f"{entry.release}+unverified"
     try:
-        with closing(EngineSpec(entry.name, step_timeout=STEP_TIMEOUT).open()) as engine:
+        with _started(entry.name) as engine:
             number = built(engine).number
-            broken = again(engine, trace)[-1].violations
+            broken = replayed(engine, trace)[-1].violations
     except (Refused, EngineUnusable) as reason:
         return number, f"not tried: {reason}"
     if not broken:
@@ -53,7 +83,7 @@ def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
 
 
 def _versions(store: Store, entry: Entry) -> Iterator[str]:
-    """Of torch and Python, as the environment has them."""
+    """Yield the versions of torch and Python, as the environment has them."""
     sites = [entry.site, store.folder / entry.shared]
     for each in distributions(name="torch", path=list(map(str, filter(Path.is_dir, sites)))):
         yield f"torch {each.version}"

@@ -7,11 +7,10 @@ from typing import Any
 
 import typer
 
-from slotproof.cli.options import JSON
+from slotproof.cli.options import JSON, answer
 from slotproof.engines.mutants import mutant_records
 from slotproof.environments.families import FAMILIES, FIRST
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
-from slotproof.support.terminal import say, say_json
 from slotproof_model.spec.expr import show
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.profiles import PROFILES
@@ -20,9 +19,8 @@ from slotproof_model.spec.transitions import TRANSITIONS
 ENGINES = {
     "reference": "the reference engine, in this process; with @cuda, on a GPU",
     "reference:MUTANT": "the reference engine with one known bug",
-    "reference-transformer": (
-        "the reference engine with a tiny transformer for a model; so with :MUTANT"
-    ),
+    "reference-transformer": "the reference engine with a tiny transformer for a model; so with "
+    ":MUTANT",
     f"{FIRST.name}==RELEASE": f"that {FIRST.title} release, in an environment made for it",
     f"{FIRST.name}@PYTHON": f"the {FIRST.title} build of the environment of that Python",
     **{
@@ -35,17 +33,10 @@ ENGINES = {
 }
 """What an ``--engine`` argument may be."""
 
-
-class Things(StrEnum):
-    """What can be listed."""
-
-    ENGINES = "engines"
-    MUTANTS = "mutants"
-    PATCHES = "patches"
-    TRANSITIONS = "transitions"
-    INVARIANTS = "invariants"
-    PROFILES = "profiles"
-    CONFIGS = "configs"
+Things = StrEnum(
+    "Things", ["ENGINES", "MUTANTS", "PATCHES", "TRANSITIONS", "INVARIANTS", "PROFILES", "CONFIGS"]
+)
+"""What can be listed."""
 
 
 def list_things(
@@ -53,13 +44,9 @@ def list_things(
 ) -> int:
     """List engines, mutants, patches, transitions, invariants, profiles or configs."""
     table = _table(what)
-    if as_json:
-        say_json(table)
-        return 0
     width = max(map(len, table))
-    for name, entry in table.items():
-        say(f"{name:<{width}}  {entry['sentence']}")
-    return 0
+    lines = (f"{name:<{width}}  {entry['sentence']}" for name, entry in table.items())
+    return answer(table, lines, as_json)
 
 
 def _table(what: Things) -> dict[str, Any]:

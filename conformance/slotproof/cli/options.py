@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -15,13 +15,13 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.engines.registry import FORMS
 from slotproof.search import baseline as baselines
 from slotproof.support.files import is_special
+from slotproof.support.terminal import Painted, say_all, say_json
 from slotproof_model.spec.profiles import PROFILES
 
 LONGEST = 86_400.0
 """Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""
 MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
-
 LONG = 60
 """Characters of a label."""
 
@@ -55,6 +55,15 @@ JOBS = option("--jobs N", "Search", "Processes at once, each with an engine.", 1
 TRACES = option("--out DIR", "Output", "Folder for counterexamples.", Path("slotproof-traces"))
 LOG = option("--log FILE", "Output", "Write what the engine is told and answers, for `validate`.")
 JSON = option("--json", "Output", "One JSON document on standard output.", False)
+
+
+def answer(document: Mapping[str, Any], lines: Iterable[str | Painted], as_json: bool) -> int:
+    """Print the document or, without ``--json``, the lines; return the document's status."""
+    if as_json:
+        say_json(document)
+    else:
+        say_all(lines)
+    return int(document.get("status", 0))
 
 
 def known_profile(name: str | None) -> str | None:

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import typer
 
+from slotproof.cli import options
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged
-from slotproof.cli.options import (
-    JSON,
-    LOG,
-    PROFILE,
-    STEP_TIMEOUT,
-    known_profile,
-    option,
-    writable_file,
-    writing,
-)
+from slotproof.cli.options import option, writing
 from slotproof.cli.side_by_side import compared
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.reports import forms, text
@@ -37,24 +29,24 @@ def replay(
     trace: Path = typer.Argument(metavar="TRACE", help="An .itf.json file."),
     engine: str | None = option("--engine ENGINE", "Engine", ENGINE_HELP),
     against: str | None = option("--against ENGINE", "Engine", AGAINST_HELP),
-    step_timeout: float = STEP_TIMEOUT,
-    profile: str | None = PROFILE,
+    step_timeout: float = options.STEP_TIMEOUT,
+    profile: str | None = options.PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
     out: Path | None = option("--out FILE", "Output", "Write the trace of this replay to a file."),
-    log: Path | None = LOG,
-    as_json: bool = JSON,
+    log: Path | None = options.LOG,
+    as_json: bool = options.JSON,
 ) -> int:
     """Run a trace again: status 1 if a clause is violated or, with --against, if builds differ."""
     old = load_trace(trace)
     if against is not None and (out is not None or log is not None):
         raise UsageProblem("--against compares and writes nothing: leave out --out and --log")
-    writable_file(out)
+    options.writable_file(out)
     if engine is None and not is_ours(old.spec):
         raise UsageProblem(
             f"{trace} was found on {old.found_on!r}, which a trace can't have started: "
             f"say so with --engine {shlex.quote(old.found_on)}, or name another engine"
         )
-    choices = known_profile(profile) or known_profile(old.chosen_profile)
+    choices = options.known_profile(profile) or options.known_profile(old.chosen_profile)
     patches = [] if patch == ["none"] else patch
     wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.mends)
     if against is not None:
@@ -75,13 +67,10 @@ def replay(
 
 
 def _comparison(old: Trace, new: Trace) -> str:
-    before = {violation.clause for violation in old.violations}
-    if not (now := {violation.clause for violation in new.violations}):
-        return f"conforms: no clause is violated (the trace was found violating {_some(before)})"
+    before, now = ({violation.clause for violation in each.violations} for each in (old, new))
+    was, does, both = (", ".join(sorted(each)) or "nothing" for each in (before, now, before & now))
+    if not now:
+        return f"conforms: no clause is violated (the trace was found violating {was})"
     if before & now:
-        return f"reproduced: {_some(before & now)}"
-    return f"another violation than the trace's: {_some(now)} instead of {_some(before)}"
-
-
-def _some(clauses: set[str]) -> str:
-    return ", ".join(sorted(clauses)) or "nothing"
+        return f"reproduced: {both}"
+    return f"another violation than the trace's: {does} instead of {was}"

@@ -12,26 +12,16 @@ from typing import Any
 import typer
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.finding_on_releases import elsewhere
-from slotproof.cli.options import JSON, option, writing
-from slotproof.cli.unpatched import unpatched
+from slotproof.cli.finding_on_releases import elsewhere, unpatched
+from slotproof.cli.options import JSON, answer, option, writing
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
 from slotproof.logs.report import end_of
 from slotproof.reports import forms, issue, text
 from slotproof.reports.trace import Trace, load_trace
-from slotproof.support import bounds, jsontext
+from slotproof.support import bounds, jsontext, terminal
 from slotproof.support.files import is_special, write_whole
 from slotproof.support.statuses import CONFORMS, USAGE
-from slotproof.support.terminal import (
-    complain,
-    json_text,
-    labelled,
-    say,
-    say_all,
-    say_json,
-    say_text,
-)
 from slotproof.traces import itf, spec_trace
 
 DOCUMENT = "json"
@@ -41,16 +31,8 @@ _BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda each: 
 _ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 
-class Format(StrEnum):
-    """Forms that a trace can be shown in."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    PYTEST = "pytest"
-    ISSUE = "issue"
-    SCRIPT = "script"
-
+Format = StrEnum("Format", ["TEXT", "MARKDOWN", "HTML", "PYTEST", "ISSUE", "SCRIPT"])
+"""Forms that a trace can be shown in."""
 
 TRACES_HELP = "Files .itf.json, or logs as `validate` takes them; one, unless --all."
 FORMAT_HELP = f"{', '.join(Format)}. Default: what --out ends with, else text."
@@ -89,45 +71,32 @@ def show(
             f"{path} is a trace of the spec alone (prove --mutant): it has no commands and no "
             "pages, and is shown as text only"
         )
-    if name == DOCUMENT:
-        shown = _json(loaded, path)
-    elif isinstance(loaded, dict):
-        try:
-            shown = spec_trace.render(loaded)
-        except itf.BadTrace as bad:
-            raise itf.BadTrace(f"{path}: {bad}") from None
-    elif name == Format.ISSUE:
-        shown = _issue(loaded, path, releases)
-    else:
-        shown = forms.form(name, loaded, str(path))
+    shown = _shown(name, loaded, path, releases)
     if opened and out is None:
         out = Path(tempfile.mkdtemp(prefix="slotproof-")) / "page.html"
     if out is not None:
         with writing(out):
             write_whole(out, shown)
+        if opened:
+            _open(out)
     elif name == Format.TEXT:
-        say_all(text.painted(shown))
+        terminal.say_all(text.painted(shown))
     else:
-        say_text(shown)
-    if opened and out is not None:
-        _open(out)
+        terminal.say_text(shown)
     return 0
 
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
-    """Which form it is: what is asked for, what the file's end says; never two of them."""
+    """Return the form that is asked for, or that the file's end stands for; never two of them."""
     named = out.name if out is not None else ""
     by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
-    wanted = {
-        "--format": asked.value if asked is not None else None,
-        "--json": DOCUMENT if as_json else None,
-        "--open": Format.HTML.value if opened else None,
-    }
-    said = {option: name for option, name in wanted.items() if name is not None}
+    said = {"--format": asked.value} if asked is not None else {}
+    said |= {"--json": DOCUMENT} if as_json else {}
+    said |= {"--open": Format.HTML.value} if opened else {}
     if len({*said.values()}) > 1:
         raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
     for asking, name in said.items():
-        last = _ENDINGS[name][_ENDINGS[name].rindex(".") :]
+        last = f".{_ENDINGS[name].rpartition('.')[2]}"
         if by_end is not None and not named.endswith(last):
             raise UsageProblem(
                 f"--out {out} would be {by_end}, and {asking} is {name}: name a file that ends "
@@ -142,25 +111,29 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
 def _open(page: Path) -> None:
     if not webbrowser.open(page.absolute().as_uri()):
         raise UsageProblem(f"no browser can be started: open {page} in one")
-    say(labelled("page", page))
+    terminal.say(terminal.labelled("page", page))
 
 
-def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
-    """Return the trace as a document, or what the file of a trace of the spec has."""
+def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool) -> str:
+    """Return a trace in a form; a report perhaps with what other releases do."""
     try:
-        return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
+        if name == DOCUMENT:
+            document = loaded if isinstance(loaded, dict) else forms.document(loaded)
+            return terminal.json_text(document)
+        if isinstance(loaded, dict):
+            return spec_trace.render(loaded)
+    except itf.BadTrace as bad:
+        raise itf.BadTrace(f"{path}: {bad}") from None
     except forms.ODD as error:
         raise forms.odd(str(path), error) from None
-
-
-def _issue(trace: Trace, path: Path, releases: bool) -> str:
-    """The report, perhaps with what other releases do. What has no report is refused before any
-    starts; the report is of the engine without patches."""
-    forms.form(Format.ISSUE.value, replace(trace, mends=()), str(path))
-    if trace.mends:
-        trace = unpatched(trace, path)
+    if name != Format.ISSUE:
+        return forms.form(name, loaded, str(path))
+    # What has no report is refused before an engine starts. The report is of the engine without
+    # patches.
+    forms.form(name, replace(loaded, mends=()), str(path))
+    trace = unpatched(loaded, path) if loaded.mends else loaded
     found = elsewhere(trace) if releases else ()
-    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), "issue")
+    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), name)
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
@@ -184,7 +157,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
 
     def tell(problem: Exception) -> None:
         wrong.append(str(problem))
-        complain(str(problem))
+        terminal.complain(str(problem))
 
     paths = list(dict.fromkeys(paths))
     for path in paths:
@@ -194,9 +167,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
             tell(bad)
     with writing(out):
         files = forms.write_all(traces, out, tell)
-    if as_json:
-        say_json({"files": list(map(str, files)), "wrong": wrong})
-    elif files:
-        shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
-        say(f"{shown}: {out / 'index.html'}")
+    shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
+    lines = [f"{shown}: {out / 'index.html'}"] if files else []
+    answer({"files": list(map(str, files)), "wrong": wrong}, lines, as_json)
     return USAGE if wrong else CONFORMS

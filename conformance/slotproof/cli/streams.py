@@ -16,8 +16,6 @@ from typing import Any
 from slotproof.support.statuses import CONFORMS, USAGE
 from slotproof.support.terminal import complain
 
-_STREAMS = {1: "stdout", 2: "stderr"}
-
 
 class Steady(TextIOWrapper):
     """A text stream whose ``write`` and ``flush`` never fail."""
@@ -50,12 +48,12 @@ def install() -> None:
 
     else the next file that is opened would take its place, and what is printed.
     """
-    for number in (0, *_STREAMS):
+    for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
             _to_null(number)
-    for number, name in _STREAMS.items():
+    for number, name in ((1, "stdout"), (2, "stderr")):
         stream: Any = getattr(sys, name)
         # (the descriptor stays open with the stream that was there)
         buffer = open(number, "wb", closefd=False) if stream is None else stream.detach()  # noqa: SIM115

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import typer
 
+from slotproof.cli import options
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import (
-    IGNORE,
-    JSON,
-    PROFILE,
-    known_clauses,
-    known_profile,
-    option,
-    writable_file,
-    writing,
-)
+from slotproof.cli.options import option, writing
 from slotproof.logs import report
 from slotproof.logs.format import STDIN
 from slotproof.logs.judging import Judge
 from slotproof.reports import text
 from slotproof.reports.trace import Trace
 from slotproof.support import interrupts
-from slotproof.support.terminal import say, say_all, say_json
+from slotproof.support.terminal import say, say_all
 from slotproof.traces import itf
 
 LOG_HELP = "An event log: its file, or its files in order; - for standard input (`tail -F`)."
@@ -33,13 +26,13 @@ OUT_HELP = "Write the first violation, and what came before it, for `show`."
 
 def validate(
     log: list[Path] = typer.Argument(metavar="LOG...", help=LOG_HELP),
-    profile: str | None = PROFILE,
-    ignore: list[str] | None = IGNORE,
+    profile: str | None = options.PROFILE,
+    ignore: list[str] | None = options.IGNORE,
     out: Path | None = option("--out FILE", "Output", OUT_HELP),
-    as_json: bool = JSON,
+    as_json: bool = options.JSON,
 ) -> int:
     """Check a recorded event log against the spec, without the engine."""
-    judge = Judge(log, known_profile(profile), known_clauses(ignore))
+    judge = Judge(log, options.known_profile(profile), options.known_clauses(ignore))
     if STDIN in log and len(log) > 1:
         raise UsageProblem("- is standard input: name it alone")
     beside(out, log)
@@ -48,8 +41,7 @@ def validate(
         try:
             for found in judge.findings():
                 if found is verdict.found:  # at once: whoever follows a log may be killed
-                    trace = report.trace_of(verdict, found, profile)
-                    _write(out, trace)
+                    _write(out, trace := report.trace_of(verdict, found, profile))
                     if not as_json:
                         _tell(trace)
         except KeyboardInterrupt:
@@ -58,13 +50,10 @@ def validate(
             verdict.interrupted = True
         if verdict.found is not None:  # with what was found later
             _write(out, report.trace_of(verdict, verdict.found, profile))
-    if as_json:
-        say_json({**report.summary(verdict), "trace": str(out) if out and verdict.found else None})
-    else:
-        if verdict.found is not None and out is not None:
-            say(f"trace: {out} (slotproof show {out})")
-        say_all(report.text(verdict))
-    return report.status(verdict)
+    written = str(out) if out and verdict.found else None
+    where = [f"trace: {out} (slotproof show {out})"] if written else []
+    document = {**report.summary(verdict), "trace": written}
+    return options.answer(document, chain(where, report.text(verdict)), as_json)
 
 
 def _write(out: Path | None, trace: Trace) -> None:
@@ -82,6 +71,6 @@ def _tell(trace: Trace) -> None:
 
 def beside(out: Path | None, logs: list[Path]) -> None:
     """Check that a file can be written and is none of the log's."""
-    writable_file(out)
+    options.writable_file(out)
     if out is not None and out.exists() and any(f.exists() and out.samefile(f) for f in logs):
         raise UsageProblem(f"--out {out} is the log itself: name another file")

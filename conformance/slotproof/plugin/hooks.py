@@ -7,14 +7,10 @@ the items of this suite.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from slotproof.plugin.part import Part
 
 SUITE = "slotproof"
 HERE = Path(__file__).resolve().parent
@@ -36,14 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS; runs the suite with "
         f"--pyargs {SUITE}",
     )
-    add(
-        "config", "NAME", "a configuration by name; may be repeated (default: all)", action="append"
-    )
+    configs = "a configuration by name; may be repeated (default: all)"
+    add("config", "NAME", configs, action="append")
     add("examples", "N", "command sequences in all (default: 1400)", type=int, default=1400)
-    items = (
-        "items per configuration at most, for xdist; an item has 10 examples or more (default: 5)"
-    )
-    add("parts", "N", items, type=int, default=5)
+    items = "items per configuration at most, for xdist; an item has 10 examples or more"
+    add("parts", "N", f"{items} (default: 5)", type=int, default=5)
     add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
     add("profile", "NAME", "override the profile that the engine reports")
     passed = "pass over violations of this clause; may be repeated"
@@ -91,32 +84,31 @@ def _started(config: pytest.Config) -> Any:
     from slotproof.engines.registry import EngineSpec
     from slotproof.support.terminal import plain
 
-    option = config.getoption
     if ENGINE not in config.stash:
+        option = config.getoption
         spec = EngineSpec.parse(option("--slotproof-engine"), option("--slotproof-step-timeout"))
         try:
-            engine = config.stash[ENGINE] = spec.open()
+            config.stash[ENGINE] = spec.open()
         except EngineUnusable as problem:
             raise pytest.UsageError(plain(str(problem))) from None
-        config.add_cleanup(engine.close)
+        config.add_cleanup(config.stash[ENGINE].close)
     return config.stash[ENGINE]
 
 
 def asked_for(config: pytest.Config) -> bool:
     """Return whether the command line names this suite by its package."""
-    names = (arg.split("::")[0] for arg in config.args)
-    wanted = (SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance")
-    return bool(config.getoption("pyargs")) and any(name in wanted for name in names)
+    suite = {SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance"}
+    named = {arg.split("::")[0] for arg in config.args}
+    return bool(config.getoption("pyargs") and named & suite)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The suite is there for those who name an engine; then nothing else of the package is."""
     path = collection_path.resolve()
     if config.getoption("--slotproof-engine") is None:
-        return True if path == MODULE else None
-    if asked_for(config) and HERE.parent in path.parents and path not in (HERE, MODULE):
-        return True
-    return None
+        return path == MODULE or None
+    others = HERE.parent in path.parents and path not in (HERE, MODULE)
+    return (asked_for(config) and others) or None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -124,33 +116,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "slotproof_part" in metafunc.fixturenames:
         from slotproof.plugin.part import parts
 
-        metafunc.parametrize("slotproof_part", parts(metafunc.config), ids=str, indirect=True)
+        metafunc.parametrize("slotproof_part", parts(metafunc.config), ids=str)
 
 
 @pytest.fixture(scope="session")
-def slotproof_engine(pytestconfig: pytest.Config) -> Any:
-    """The engine under test, started once for all items of this process."""
-    try:
-        return _started(pytestconfig)
-    except pytest.UsageError as problem:
-        pytest.fail(f"slotproof: {problem}", pytrace=False)
-
-
-@pytest.fixture(scope="session")
-def slotproof_findings(pytestconfig: pytest.Config, slotproof_engine: Any) -> Any:
-    """What is known of the build, and what the items of this session have told."""
+def slotproof_findings(pytestconfig: pytest.Config) -> Any:
+    """What is known of the build, whose engine is started once for all items of this process."""
     from slotproof.plugin.part import findings
 
-    return findings(pytestconfig, slotproof_engine)
-
-
-@pytest.fixture
-def slotproof_part(
-    request: pytest.FixtureRequest, slotproof_engine: Any, slotproof_findings: Any
-) -> Part:
-    """A configuration with its share of the examples, ready to be run."""
-    part: Part = request.param
-    return replace(part, engine=slotproof_engine, item=request.node, findings=slotproof_findings)
+    try:
+        engine = _started(pytestconfig)
+    except pytest.UsageError as problem:
+        pytest.fail(f"slotproof: {problem}", pytrace=False)
+    return findings(pytestconfig, engine)
 
 
 @pytest.hookimpl(hookwrapper=True)

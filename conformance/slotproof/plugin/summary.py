@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,68 +17,63 @@ class Summary:
 
     def __init__(self, config: pytest.Config) -> None:
         self.strict: bool = config.getoption("--slotproof-strict")
-        self.seen: list[dict[str, Any]] = []
+        self.engine = self.profile = ""
         self.failed = False
+        self.run, self.planned = Counter[str](), Counter[str]()
+        """Examples of each configuration."""
+        self.count, self.passed, self.by_choice = Counter[str](), Counter[str](), Counter[str]()
+        self.offered, self.reached = set[str](), set[str]()
+        self.missing: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called in the main process, for items of workers too."""
-        if (seen := getattr(report, "slotproof_seen", None)) is not None:
-            self.seen.append(seen)
-            self.failed = self.failed or report.failed
-
-    def short(self) -> Iterator[tuple[str, int, int]]:
-        """Configurations with fewer examples than were planned: (name, run, planned)."""
-        run, planned = Counter[str](), Counter[str]()
-        for seen in self.seen:
-            run[seen["config"]] += seen["examples"]
-            planned[seen["config"]] += seen["planned"]
-        yield from ((name, run[name], n) for name, n in planned.items() if run[name] < n)
+        seen: dict[str, Any] | None = getattr(report, "slotproof_seen", None)
+        if seen is None:
+            return
+        self.engine, self.profile = self.engine or seen["engine"], self.profile or seen["profile"]
+        self.failed = self.failed or report.failed
+        self.run[seen["config"]] += seen["examples"]
+        self.planned[seen["config"]] += seen["planned"]
+        self.count.update({name: seen[name] for name in ("commands", "iterations")})
+        self.passed.update(seen["set_aside"])
+        self.by_choice.update(seen["by_choice"])
+        self.offered |= {*seen["offered"]}
+        self.reached |= seen["transitions"].keys()
+        self.missing |= seen["not_observed"]
 
     def never(self) -> list[str]:
-        """Transitions that the engine offers and these configurations allow, not reached."""
-        offered = frozenset(name for seen in self.seen for name in seen["offered"])
-        reached = {name for seen in self.seen for name in seen["transitions"]}
-        configs = list(chosen({seen["config"] for seen in self.seen}).values())
-        never = impossible(offered, configs, self.seen[0]["profile"]).keys()
-        return sorted(offered - reached - never)
+        """Return the transitions that the engine offers and these configurations allow, not
+        reached."""
+        configs = chosen(self.planned).values()
+        never = impossible(frozenset(self.offered), configs, self.profile).keys()
+        return sorted(self.offered - self.reached - never)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Strict: nothing found, but not everything seen, is a failure."""
         worker = hasattr(session.config, "workerinput")
-        if self.strict and not worker and self.seen and self.never() and not session.exitstatus:
+        if self.strict and not worker and self.engine and not session.exitstatus and self.never():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """A few lines under a heading of their own."""
-        if not self.seen:
+        if not self.engine:
             return
-
-        def write(line: str, **style: bool) -> None:
-            terminalreporter.write_line(plain(line), **style)
-
         terminalreporter.section("slotproof")
-        first = self.seen[0]
-        total, passed, by_choice = Counter[str](), Counter[str](), Counter[str]()
-        missing: dict[str, str] = {}
-        for seen in self.seen:
-            total.update({name: seen[name] for name in ("examples", "commands", "iterations")})
-            passed.update(seen["set_aside"])
-            by_choice.update(seen["by_choice"])
-            missing |= seen["not_observed"]
-        names = dict.fromkeys(seen["config"] for seen in self.seen)
-        write(labelled("engine", f"{first['engine']} (profile {first['profile']})"))
-        write(labelled("configurations", ", ".join(names)))
-        ran = (
-            f"{total['commands']} in {total['examples']} examples, {total['iterations']} iterations"
-        )
-        write(labelled("commands", ran))
-        for name, run, planned in self.short():
-            write(labelled("", f"{name}: {run} of {planned} that were planned"))
-        reached = {name for seen in self.seen for name in seen["transitions"]}
-        write(labelled("transitions", f"{len(reached)} reached"))
-        for line in left_out(passed, missing, by_choice):
-            write(line)
-        never = self.never()
-        if never and not self.failed:
-            write(f"inconclusive: never reached: {', '.join(never)}", yellow=True)
+        ran = f"{self.count['commands']} in {self.run.total()} examples"
+        lines = [
+            labelled("engine", f"{self.engine} (profile {self.profile})"),
+            labelled("configurations", ", ".join(self.planned)),
+            labelled("commands", f"{ran}, {self.count['iterations']} iterations"),
+        ]
+        for name, planned in self.planned.items():
+            if self.run[name] < planned:
+                lines.append(
+                    labelled("", f"{name}: {self.run[name]} of {planned} that were planned")
+                )
+        lines.append(labelled("transitions", f"{len(self.reached)} reached"))
+        for line in (*lines, *left_out(self.passed, self.missing, self.by_choice)):
+            terminalreporter.write_line(plain(line))
+        if not self.failed and (never := self.never()):
+            text = f"inconclusive: never reached: {', '.join(never)}"
+            terminalreporter.write_line(plain(text), yellow=True)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli import show as showing, unpatched as cli_unpatched
+from slotproof.cli import finding_on_releases, show as showing
 from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.unpatched import unpatched
+from slotproof.cli.finding_on_releases import unpatched
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
@@ -137,10 +137,10 @@ def test_what_was_found_behind_patches_is_replayed_without(
 ) -> None:
     """A report is of the release as it is: what a patch made visible is no bug of that."""
     there = SimpleNamespace(find=lambda _: "entry", damage=lambda _: None)
-    monkeypatch.setattr(cli_unpatched, "Store", lambda _: there)
+    monkeypatch.setattr(finding_on_releases, "Store", lambda _: there)
     monkeypatch.setattr(EngineSpec, "open", lambda _: InProcessEngine(bug))
     release = Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23")
-    monkeypatch.setattr(cli_unpatched, "built", lambda _: release)
+    monkeypatch.setattr(finding_on_releases, "built", lambda _: release)
     patched = replace(load_trace(REFERENCE), mends=("queued-abort",), build=release)
     if says:
         with pytest.raises(UsageProblem, match=f"{says} sglang==0.5.23 without its patches"):

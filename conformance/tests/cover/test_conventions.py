@@ -14,7 +14,7 @@ import pytest
 
 from slotproof.cli.app import status
 from slotproof.cli.commands import tree
-from slotproof.cli.epilogs import HELP
+from slotproof.cli.epilogs import STATUSES, examples
 from slotproof.support.sources import release
 from tests.processes import finished
 
@@ -47,7 +47,7 @@ def test_no_flag_has_a_value_in_its_help(path: tuple[str, ...], cli: Any) -> Non
 
 
 def test_every_command_has_its_epilog() -> None:
-    assert set(HELP) == set(COMMANDS)
+    assert set(STATUSES) == set(COMMANDS) and all(map(examples, COMMANDS))
     assert all(command.epilog for command in COMMANDS.values())
 
 
@@ -60,12 +60,12 @@ def test_help_by_both_names_with_examples_and_statuses(
         assert status([*name.split(), option]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
-    for example in HELP[name][0]:
+    for example in examples(name):
         assert example in shown[0]
     assert "Exit status:" in shown[0] and f"Usage: slotproof {name}".strip() in shown[0]
 
 
-@pytest.mark.parametrize("example", [each for examples, _ in HELP.values() for each in examples])
+@pytest.mark.parametrize("example", [each for name in COMMANDS for each in examples(name)])
 def test_an_example_can_be_copied(example: str) -> None:
     """It is parsed, to its end; nothing is run."""
     command, argv = tree(), shlex.split(example)[1:]
