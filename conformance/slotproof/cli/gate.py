@@ -5,33 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from slotproof.cli import results
+from slotproof.cli import options, results
 from slotproof.cli.all_findings import as_json as finding_as_json, cause_as_json, counted, lines
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import (
-    CONFIG,
-    ENGINE,
-    JOBS,
-    JSON,
-    LABEL,
-    PROFILE,
-    SEED,
-    STEP_TIMEOUT,
-    TRACES,
-    a_label,
-    jobs_count,
-    known_profile,
-    number,
-    option,
-    writable,
-    writable_file,
-    writing,
-)
+from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.base import Capabilities
 from slotproof.engines.registry import EngineSpec, is_ours
@@ -45,7 +28,7 @@ from slotproof.search.plan import Plan
 from slotproof.support import interrupts
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.support.terminal import labelled, say_all, say_json
+from slotproof.support.terminal import labelled
 from slotproof.traces import itf
 
 SECONDS = 300.0
@@ -64,13 +47,13 @@ def gate(
     baseline: Path | None = typer.Argument(
         None, metavar="BASELINE", help="File of accepted findings; optional with --base."
     ),
-    engine: str = ENGINE,
-    base: str | None = option("--base ENGINE", "Engine", BASE_HELP),
-    config: list[str] | None = CONFIG,
+    engine: str = options.ENGINE,
+    base: str | None = option("--base options.ENGINE", "Engine", BASE_HELP),
+    config: list[str] | None = options.CONFIG,
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     examples: int | None = option("--examples N", "Search", "Command sequences at most."),
-    seed: int = SEED,
-    jobs: int = JOBS,
+    seed: int = options.SEED,
+    jobs: int = options.JOBS,
     update: bool = option("--update", "Output", "Add what is found to the baseline.", False),
     mended_fails: bool = option(
         "--mended-fails",
@@ -78,13 +61,13 @@ def gate(
         "Fail also if a group of the baseline does not show any more.",
         False,
     ),
-    profile: str | None = PROFILE,
+    profile: str | None = options.PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
-    label: str | None = LABEL,
+    label: str | None = options.LABEL,
     junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
-    out: Path = TRACES,
-    step_timeout: float = STEP_TIMEOUT,
-    as_json: bool = JSON,
+    out: Path = options.TRACES,
+    step_timeout: float = options.STEP_TIMEOUT,
+    as_json: bool = options.JSON,
 ) -> int:
     """Replay the traces of a baseline, search the build, and fail on what is new.
 
@@ -103,23 +86,23 @@ def gate(
         raise UsageProblem(f"--base {base} needs --engine: the default is the reference engine")
     plan = Plan.named(
         config,
-        examples=None if examples is None else number(examples, 1, "--examples"),
-        seed=number(seed, 0, "--seed"),
-        profile=known_profile(profile),
+        examples=None if examples is None else options.number(examples, 1, "--examples"),
+        seed=options.number(seed, 0, "--seed"),
+        profile=options.known_profile(profile),
         seconds=SECONDS if seconds is None and examples is None else seconds,
         floor=True,
         distinct=None,
     )
-    writable(out)
-    writable_file(junit, "--junit")
+    options.writable(out)
+    options.writable_file(junit, "--junit")
     if update:
-        writable_file(path, "BASELINE")
+        options.writable_file(path, "BASELINE")
     unpatched = patch == [NO_PATCH]
     patches = [] if unpatched else patch
-    spec = EngineSpec.parse(engine, step_timeout, patches, label=a_label(label))
+    spec = EngineSpec.parse(engine, step_timeout, patches, label=options.a_label(label))
     other = None if base is None else EngineSpec.parse(base, step_timeout, patches)
     entries.check()  # before the engine is started
-    workers = jobs_count(jobs)
+    workers = options.jobs_count(jobs)
     if other is not None:  # that one of them can't start is told before either is searched
         plan = plan.of(offered(spec), offered(other))
     folders = [
@@ -141,12 +124,8 @@ def gate(
             write_whole(junit, results.junit(summary))
     with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
         results.step_summary(summary, _verdict(summary))
-    if as_json:
-        say_json(summary)
-    else:
-        say_all(results.annotated(summary))
-        say_all(_text(summary, path))
-    return int(summary["status"])
+    said = chain(results.annotated(summary), _text(summary, path))
+    return options.answer(summary, said, as_json)
 
 
 def offered(spec: EngineSpec) -> Capabilities:
@@ -228,7 +207,7 @@ def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
 
 
 def _rank(told: dict[str, Any]) -> int:
-    """Return a number that is less, the more the status of a group or of a trace says."""
+    """Return a options.number that is less, the more the status of a group or of a trace says."""
     return (CHANGED, STILL_THERE, MENDED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import typer
 
+from slotproof.cli import options
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import JSON, option, writable, writable_file, writing
+from slotproof.cli.options import option, writing
 from slotproof.search import report as summaries
 from slotproof.search.baseline import Baseline, load as load_baseline
 from slotproof.search.causes import Cause, causes
@@ -19,7 +20,7 @@ from slotproof.search.journal import SUFFIX, BadJournal, Run, read
 from slotproof.search.page import left, merged, render
 from slotproof.search.patches import words_of
 from slotproof.support.files import write_whole
-from slotproof.support.terminal import labelled, say_all, say_json
+from slotproof.support.terminal import labelled
 
 PAGE = Path("report.html")
 BASELINE_HELP = "Causes with a finding of this baseline are known."
@@ -29,14 +30,14 @@ def report(
     folders: list[Path] = typer.Argument(metavar="FOLDER...", help="Folders of `run --all`."),
     baseline: Path | None = option("--baseline FILE", "Search", BASELINE_HELP),
     out: Path = option("--out FILE", "Output", "The page; its traces are beside it.", PAGE),
-    as_json: bool = JSON,
+    as_json: bool = options.JSON,
 ) -> int:
     """Merge the journals of `run --all` into one HTML page: new causes first, then known ones."""
     entries = Baseline() if baseline is None else load_baseline(baseline)
     runs = [each for folder in folders for each in _runs(folder)]
-    writable_file(out, "--out")
+    options.writable_file(out, "--out")
     folder = Folder(beside(out), by_mark("merged"))
-    writable(folder.out, "--out")
+    options.writable(folder.out, "--out")
     try:
         outcome, plan, points = merged(runs)
         subject = runs[0].head.subject
@@ -55,11 +56,7 @@ def report(
         write_whole(out, page)
     sure = [*left(outcome, points)]
     summary, lines = said({**summary, "left": sure, "page": str(out)}, found, folder)
-    if as_json:
-        say_json(summary)
-    else:
-        say_all([*lines, "", *sure, labelled("page", str(out))])
-    return int(summary["status"])
+    return options.answer(summary, [*lines, "", *sure, labelled("page", str(out))], as_json)
 
 
 def _runs(folder: Path) -> list[Run]:

@@ -8,31 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from slotproof.cli import options
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged, stop_log
-from slotproof.cli.options import (
-    CONFIG,
-    ENGINE,
-    IGNORE,
-    JSON,
-    LABEL,
-    LOG,
-    PATCH,
-    PROFILE,
-    SEED,
-    STEP_TIMEOUT,
-    STEPS,
-    TRACES,
-    a_label,
-    jobs_count,
-    known_clauses,
-    known_profile,
-    number,
-    option,
-    writable,
-    writing,
-)
+from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
 from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
@@ -52,7 +32,7 @@ from slotproof.search.patches import Trials
 from slotproof.search.plan import EXAMPLES, Clock, Plan
 from slotproof.search.workers import Workers, workers_for
 from slotproof.support import interrupts
-from slotproof.support.terminal import Painted, complain, labelled, say_all, say_json
+from slotproof.support.terminal import Painted, complain, labelled
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
 STRENGTH_HELP = "Features that meet in some configuration: 2 or 3, which takes four times as long."
@@ -64,45 +44,45 @@ SECONDS_HELP = "Search for so long; with --examples, at most so long."
 
 
 def run(
-    engine: str = ENGINE,
-    config: list[str] | None = CONFIG,
+    engine: str = options.ENGINE,
+    config: list[str] | None = options.CONFIG,
     examples: int | None = option("--examples N", "Search", EXAMPLES_HELP),
     strength: int = option("--strength N", "Search", STRENGTH_HELP, 2),
-    steps: int = STEPS,
-    seed: int = SEED,
-    profile: str | None = PROFILE,
-    ignore: list[str] | None = IGNORE,
-    patch: list[str] | None = PATCH,
-    label: str | None = LABEL,
-    out: Path = TRACES,
-    step_timeout: float = STEP_TIMEOUT,
+    steps: int = options.STEPS,
+    seed: int = options.SEED,
+    profile: str | None = options.PROFILE,
+    ignore: list[str] | None = options.IGNORE,
+    patch: list[str] | None = options.PATCH,
+    label: str | None = options.LABEL,
+    out: Path = options.TRACES,
+    step_timeout: float = options.STEP_TIMEOUT,
     everything: bool = option("--all", "Search", "Collect all distinct findings.", False),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
     ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
-    log: Path | None = LOG,
-    as_json: bool = JSON,
+    log: Path | None = options.LOG,
+    as_json: bool = options.JSON,
 ) -> int:
     """Run the conformance suite against an engine build."""
     if examples is None and seconds is None:
         examples = EXAMPLES
-    if not everything and (ray is not None or jobs_count(jobs or 1) > 1):
+    if not everything and (ray is not None or options.jobs_count(jobs or 1) > 1):
         raise UsageProblem(
             "--jobs and --ray go with --all: without it, a run stops at the first finding"
         )
     plan = Plan.named(
         config,
-        examples=None if examples is None else number(examples, 1, "--examples"),
-        steps=number(steps, 1, "--steps"),
-        seed=number(seed, 0, "--seed"),
-        profile=known_profile(profile),
-        set_aside=known_clauses(ignore),
+        examples=None if examples is None else options.number(examples, 1, "--examples"),
+        steps=options.number(steps, 1, "--steps"),
+        seed=options.number(seed, 0, "--seed"),
+        profile=options.known_profile(profile),
+        set_aside=options.known_clauses(ignore),
         seconds=seconds,
         distinct=None if everything else Plan.distinct,
-        strength=number(strength, 2, "--strength", 3),
+        strength=options.number(strength, 2, "--strength", 3),
     )
-    writable(out)
-    wanted = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
+    options.writable(out)
+    wanted = EngineSpec.parse(engine, step_timeout, patch, label=options.a_label(label))
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
@@ -121,11 +101,7 @@ def run(
         summary, lines = said(summary, found, folder)
     else:
         summary, lines = _few(summary, outcome, found, folder, wanted)
-    if as_json:
-        say_json(summary)
-    else:
-        say_all(lines)
-    return int(summary["status"])
+    return options.answer(summary, lines, as_json)
 
 
 Searched = tuple[Outcome, list[Cause], str]
