@@ -48,7 +48,7 @@ def gate(
         None, metavar="BASELINE", help="File of accepted findings; optional with --base."
     ),
     engine: str = options.ENGINE,
-    base: str | None = option("--base options.ENGINE", "Engine", BASE_HELP),
+    base: str | None = option("--base ENGINE", "Engine", BASE_HELP),
     config: list[str] | None = options.CONFIG,
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     examples: int | None = option("--examples N", "Search", "Command sequences at most."),
@@ -207,7 +207,7 @@ def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
 
 
 def _rank(told: dict[str, Any]) -> int:
-    """Return a options.number that is less, the more the status of a group or of a trace says."""
+    """Return a number that is less, the more the status of a group or of a trace says."""
     return (CHANGED, STILL_THERE, MENDED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 
