@@ -74,7 +74,7 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
         yield from ("", *lines(each))
     if causes := summary["causes"]:
         cut = f", {summary['unearned']}" if summary["unearned"] else ""
-        yield from ("", f"{counted(causes)}{cut} (seed {summary['seed']})")
+        yield from ("", f"{counted(causes)}{cut} ({report.seeds(summary)})")
     else:
         yield report.verdict({**summary, "violated": []})
 

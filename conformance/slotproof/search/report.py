@@ -410,10 +410,20 @@ def left_out(
         yield labelled("not observed", f"{what}: {why}")
 
 
+def seeds(report: Mapping[str, Any]) -> str:
+    """Return the seed of a run in words, or those of the runs that a report is of.
+
+    >>> seeds({"seed": 3}), seeds({"seed": 0, "seeds": [0, 1]})
+    ('seed 3', 'seeds 0, 1')
+    """
+    every = report.get("seeds", [report["seed"]])
+    return f"seed{'s' if len(every) > 1 else ''} {', '.join(map(str, every))}"
+
+
 def verdict(report: dict[str, Any]) -> str:
     """The last line: what it comes to."""
     if report["status"] == CONFORMS:
-        return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
+        return f"conforms: nothing found in {report['examples']} examples ({seeds(report)})"
     if report["status"] == INCONCLUSIVE:
         if report["unearned"]:
             return f"inconclusive: {report['unearned']}, nothing found so far"

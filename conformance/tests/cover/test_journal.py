@@ -265,6 +265,7 @@ def test_a_report_has_new_causes_first_and_known_ones(
     folders = [whole[0].parent, other.parent]
     code, said = cli.ran("report", *folders, "--out", out)
     assert code == 1 and Path(said["page"]) == out and said["interrupted"]
+    assert said["seeds"] == [0, 1]
     text = out.read_text()
     assert text.count("<polyline") == 4 and "<script" not in text and "default-src 'none'" in text
     assert "1 of 2 not at its end" in text and "seeds 0, 1" in text
