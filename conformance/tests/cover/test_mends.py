@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotproof_driver import mends
+from slotproof_driver.usage import UsageError
 
 from slotproof.cli.app import status
-from slotproof.drivers.sglang.slotproof_sglang import mends
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.reports import scripted
 from slotproof.reports.trace import load_trace
 from slotproof.traces import itf
-
-from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 TRACE = FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"
@@ -59,7 +58,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "mends"
     folder.mkdir()
     (folder / "first-counts.diff").write_text(DIFF)
-    monkeypatch.setattr(mends, "FOLDER", folder)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.syspath_prepend(tmp_path / "site")
     for name in ("toy_build", "toy_build.inner", "toy_build.inner.code"):
@@ -69,7 +67,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_mend_changes_what_is_imported_and_no_file(toy: Path) -> None:
-    assert mends.apply(["first-counts"], "toy_build") == ["first-counts"]
+    assert mends.apply(["first-counts"], toy, "toy_build") == ["first-counts"]
     code = importlib.import_module("toy_build.inner.code")
     assert (code.first(), code.second()) == (2, 1)
     assert linecache.getline(str(code.__file__), 2) == "    count = 2\n"  # as a traceback shows it
@@ -77,9 +75,8 @@ def test_a_mend_changes_what_is_imported_and_no_file(toy: Path) -> None:
 
 
 def test_without_mends_nothing_is_put_in_place(toy: Path) -> None:
-    del toy
     before = [*sys.meta_path]
-    assert mends.apply([], "toy_build") == [] and sys.meta_path == before
+    assert mends.apply([], toy, "toy_build") == [] and sys.meta_path == before
 
 
 @pytest.mark.parametrize(
@@ -95,41 +92,48 @@ def test_a_mend_that_does_not_fit_is_one_line_or_left_out(
 ) -> None:
     (toy / "other.diff").write_text(DIFF.replace(old, new))
     with pytest.raises(UsageError, match=f"^the patch 'other' does not fit this build: {why}$"):
-        mends.apply(["other"], "toy_build")
+        mends.apply(["other"], toy, "toy_build")
     (toy / "first-counts.diff").unlink()
-    assert mends.apply(["all"], "toy_build") == []
+    assert mends.apply(["all"], toy, "toy_build") == []
 
 
 def test_a_mend_that_fits_in_part_changes_nothing(toy: Path) -> None:
     hunk = DIFF.partition("@@")[2].replace("first", "nowhere")
     (toy / "first-counts.diff").write_text(f"{DIFF}@@{hunk}")
-    assert mends.apply(["all"], "toy_build") == []
+    assert mends.apply(["all"], toy, "toy_build") == []
     assert importlib.import_module("toy_build.inner.code").first() == 1
 
 
 def test_of_several_layouts_the_one_that_fits_is_taken(toy: Path) -> None:
     (toy / "first-counts.diff").rename(toy / "first-counts.new.diff")
     (toy / "first-counts.gone.diff").write_text(DIFF.replace("first", "nowhere"))
-    assert mends.apply(["first-counts"], "toy_build") == ["first-counts"]
+    assert mends.apply(["first-counts"], toy, "toy_build") == ["first-counts"]
 
 
 def test_a_mend_that_does_not_exist_is_one_line(toy: Path) -> None:
-    del toy
     with pytest.raises(UsageError, match=r"^there is no patch 'x'; there are: first-counts$"):
-        mends.apply(["x"], "toy_build")
+        mends.apply(["x"], toy, "toy_build")
 
 
 def test_an_engine_without_mends_is_one_line() -> None:
     with pytest.raises(
-        EngineUnusable, match=r"^--patch is for sglang; there are no patches for ref"
+        EngineUnusable, match=r"^--patch is for sglang and vllm; there are no patches for ref"
     ):
         EngineSpec("reference", mends=("all",)).open()
-    with pytest.raises(EngineUnusable, match=r"^there is no patch 'x'; `slotproof list patches`"):
-        EngineSpec("sglang==0.5.23", mends=("x",)).open()
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [("sglang==0.5.23", "x"), ("vllm==0.33.0", "x"), ("vllm==0.33.0", "queued-abort")],
+)
+def test_a_name_that_no_patch_of_the_family_has_is_one_line(build: str, name: str) -> None:
+    words = f"^there is no patch '{name}'; `slotproof list patches` shows them$"
+    with pytest.raises(EngineUnusable, match=words):
+        EngineSpec(build, mends=(name,)).open()
 
 
 def test_no_patch_is_for_another_family(cli: Any) -> None:
-    assert "--patch is for sglang; there are no patches for reference" in cli.wrong(
+    assert "--patch is for sglang and vllm; there are no patches for reference" in cli.wrong(
         ["run", "--engine", "reference", "--patch", "all", "--examples", "1"]
     )
 
@@ -164,8 +168,11 @@ def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
 def test_every_mend_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixture[str]) -> None:
     assert status(["list", "patches"]) == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
-    assert listed == mends.names() == sorted(FAMILIES["sglang"].mends)
-    for path in sorted(mends.FOLDER.glob("*.diff")):
+    folders = [family.driver.with_name("mends") for family in FAMILIES.values()]
+    assert listed == [name for folder in folders for name in mends.names(folder)]
+    assert len(set(listed)) == len(listed)  # a name says which engine it is of
+    assert listed == [name for family in FAMILIES.values() for name in family.mends]
+    for path in [path for folder in folders for path in sorted(folder.glob("*.diff"))]:
         page = FINDINGS / f"{path.name.partition('.')[0]}.md"
         assert f"--patch {page.stem}`" in page.read_text("utf-8"), page
         words = path.read_text("utf-8").partition("--- a/")[0]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from slotproof_driver.mends import hunks
 
-from slotproof.drivers.sglang.slotproof_sglang.mends import hunks
 from slotproof.engines.releases import of_release
 from tests.processes import finished
 from tests.sglang.regress import DIFFS, RELEASE, patched, row

@@ -272,4 +272,4 @@ class Driver(main.Driver):  # type: ignore[misc]  # of another environment
 BUILD = boot.build_scheduler
 
 if __name__ == "__main__":
-    Driver(boot.Options()).run()
+    Driver(boot.Options(), []).run()

@@ -54,6 +54,7 @@ def filled(
         raise UsageError("config.max_running and config.rows must be at least 1")
     if not 0 <= full["reserve"] <= 100:
         raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
+    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
     return full
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from . import mends
 from .usage import UsageError, one_line
 
 PROTOCOL = 2
@@ -29,8 +33,26 @@ class Driver:
     name = ""
     """The engine's."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: Sequence[str]) -> None:
+        """``asked``: names of patches, or `mends.ALL`."""
         self.version = ""
+        self.asked = asked
+        self.mended: list[str] = []
+        """Patches that are in place."""
+
+    @classmethod
+    def patches(cls) -> Path:
+        """The folder of the engine's patches."""
+        return Path(__file__).parents[2] / cls.name / "mends"
+
+    @classmethod
+    def parser(cls) -> argparse.ArgumentParser:
+        """The arguments that every driver takes."""
+        parser = argparse.ArgumentParser(prog=f"drivers/{cls.name}")
+        there = ", ".join(mends.names(cls.patches()))
+        words = f"repair a known bug: {there}, or {mends.ALL} that fit"
+        parser.add_argument("--patch", action="append", default=[], metavar="NAME", help=words)
+        return parser
 
     # What an engine's driver does -------------------------------------------------------
 
@@ -60,10 +82,11 @@ class Driver:
     # What all do -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Import the engine, once; `UsageError`, one line, where that fails."""
+        """Patch and import the engine, once; `UsageError`, one line, where that fails."""
         if self.version:
             return
         try:
+            self.mended = mends.apply(self.asked, self.patches(), self.name)
             self.version = self.load()
         except UsageError:
             raise
@@ -104,7 +127,7 @@ class Driver:
         return {
             "protocol": PROTOCOL,
             "engine": {"name": self.name, "version": self.version},
-            "capabilities": self.capabilities(),
+            "capabilities": {**self.capabilities(), "mends": self.mended},
         }
 
     def serve(self, lines: Any, out: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -141,8 +142,18 @@ class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
 
-def install(names: Sequence[str]) -> list[str]:
-    """Stub those of ``names`` that this environment lacks; returns what was stubbed."""
+def prepare(names: Sequence[str]) -> None:
+    """Import torch, for one thread, and stub those of ``names`` that this environment lacks.
+
+    Torch is asked about Triton first: it would take a stub for the real thing.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    triton_probe = importlib.import_module("torch.utils._triton")
+    triton_probe.has_triton_package()
+    triton_probe.has_triton()
+    importlib.import_module("torch._inductor.runtime.triton_compat")
     absent = [name for name in names if importlib.util.find_spec(name) is None]
     sys.meta_path.insert(0, _StubFinder(absent))
-    return absent

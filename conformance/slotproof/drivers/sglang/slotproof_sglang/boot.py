@@ -1,8 +1,7 @@
 """From a configuration to a scheduler that stands still between two iterations.
 
 Order matters: the number of torch threads is set before any operation, because the
-driver forks; torch is asked about Triton before the stubs go in, because it would take
-a stub for the real thing; and the engine is imported last.
+driver forks, and the engine is imported last.
 """
 
 from __future__ import annotations
@@ -13,21 +12,41 @@ import importlib.util
 import json
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from slotproof_driver.configuration import DEFAULTS, by_signature, filled
-from slotproof_driver.stubs import install
+from slotproof_driver.stubs import prepare
 from slotproof_driver.usage import UsageError
 
 from . import options, paging, speculation, window
 from .dialects.embedded import readable_tree
-from .stubs import STUBBED
 
 VOCAB = 256
 
+#: Imported by some release at module level, needed by none on CPU.
+STUBBED = [
+    "torchvision",
+    "sgl_kernel",
+    "tvm_ffi",
+    "sentencepiece",
+    "loguru",
+    "gguf",
+    "compressed_tensors",
+    "uvicorn",
+    "triton",
+    "xgrammar",
+    "openai",
+    "partial_json_parser",
+    "IPython",
+    "pybase64",
+    "prometheus_client",
+    "torchao",
+    "torch_memory_saver",
+    "flashinfer",
+    "vllm",
+]
 
 #: Values the engine can take; a field that is absent here takes any sensible value. What
 #: `retract` can be, the build is asked (`processes.py`).
@@ -76,7 +95,6 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
     refusal = window.refusal(full)
     if refusal is not None:
         raise UsageError(refusal)
-    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
     return full
 
 
@@ -87,23 +105,13 @@ def shape_key(config: dict[str, Any]) -> str:
 
 def import_engine() -> str:
     """Import the build under test, once per process tree; returns its version."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("SGLANG_CPU_OMP_THREADS_BIND", "0-1")
     # The checks are run by the driver after each iteration; as assertions, not warnings.
     os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY", "1")
     os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE", "1")
     os.environ.setdefault("SGLANG_CHECK_KV_PAGE_INVARIANTS", "1")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("SGLANG_USE_CPU_ENGINE", None)
-
-    torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    triton_probe = importlib.import_module("torch.utils._triton")
-    triton_probe.has_triton_package()
-    triton_probe.has_triton()
-    importlib.import_module("torch._inductor.runtime.triton_compat")
-
-    install(STUBBED)
+    prepare(STUBBED)
 
     transformers: Any = importlib.import_module("transformers")
     register = transformers.AutoConfig.register
@@ -196,20 +204,14 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
     return cls(**{name: value for name, value in wanted.items() if name in has})
 
 
-@contextmanager
-def model_folder(config: dict[str, Any]) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="slotproof-model-") as folder:
-        write_model(folder, config["context_len"], window.LAYERS if config["window"] else 1)
-        yield folder
-
-
 def build_scheduler(config: dict[str, Any]) -> Any:
     """A fresh scheduler of this configuration. One per process: SGLang has globals."""
     scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
     args_module = importlib.import_module("sglang.srt.server_args")
     window.prepare(config)
     speculation.prepare(config)
-    with model_folder(config) as folder:
+    with tempfile.TemporaryDirectory(prefix="slotproof-model-") as folder:
+        write_model(folder, config["context_len"], window.LAYERS if config["window"] else 1)
         args = server_args(config, folder)
         ports = args_module.PortArgs.init_new(args)
         publish_args(scheduler_module, args_module, args)

@@ -63,11 +63,6 @@ def prepare() -> None:
     relay.gather_spec_extras = lambda at, *kept: [None if x is None else x[at] for x in kept]
 
 
-def last_tokens(before: Any) -> Any:
-    """The last token of each request, from the round before."""
-    return before.bonus_tokens
-
-
 def following(tokens: Any, topk: int) -> Any:
     """What the next round begins with; of its drafts nobody reads."""
     types: Any = importlib.import_module("sglang.srt.speculative.eagle_info")

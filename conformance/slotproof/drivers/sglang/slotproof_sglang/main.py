@@ -8,12 +8,11 @@ the same state and a crash takes only the child. See `processes.py`.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from slotproof_driver import serving
 
-from . import boot, mends, processes
+from . import boot, processes
 
 
 class Driver(serving.Driver):
@@ -22,19 +21,15 @@ class Driver(serving.Driver):
     name = "sglang"
 
     def __init__(self, asked: list[str]) -> None:
-        super().__init__()
+        super().__init__(asked)
         self.templates = processes.Templates()
-        self.asked = asked
-        #: Patches that are in place.
-        self.mended: list[str] = []
 
     def load(self) -> str:
-        self.mended = mends.apply(self.asked)
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
         """Those that a scheduler shows, for its layout decides."""
-        return {**self.templates.probe(boot.normalise({})), "mends": self.mended}
+        return self.templates.probe(boot.normalise({}))
 
     def reset(self, config: dict[str, Any]) -> None:
         self.templates.reset(boot.normalise(config))
@@ -51,7 +46,4 @@ class Driver(serving.Driver):
 
 def main() -> None:
     """Serve until the end of input."""
-    parser = argparse.ArgumentParser(description="The SGLang driver: JSON lines on its pipes.")
-    words = f"repair a known bug: {', '.join(mends.names())}, or {mends.ALL} that fit"
-    parser.add_argument("--patch", action="append", default=[], metavar="NAME", help=words)
-    Driver(parser.parse_args().patch).run()
+    Driver(Driver.parser().parse_args().patch).run()

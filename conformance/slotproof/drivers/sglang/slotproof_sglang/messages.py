@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 #: Appended to a request id inside the engine, which takes an abort's id for a *prefix*:
@@ -33,18 +32,14 @@ class Mailbox:
 
     def install(self) -> None:
         """Make the engine's senders deliver here instead of to a socket."""
+
+        def send_output(_: Any, output: Any, recv_obj: Any = None) -> None:
+            self.deliver(output)
+
         for module in list(sys.modules.values()):
             sender = getattr(module, "SenderWrapper", None)
             if isinstance(sender, type) and hasattr(sender, "send_output"):
-                sender.send_output = self._sender()
-
-    def _sender(self) -> Callable[..., None]:
-        mailbox = self
-
-        def send_output(self: Any, output: Any, recv_obj: Any = None) -> None:
-            mailbox.deliver(output)
-
-        return send_output
+                sender.send_output = send_output
 
     def deliver(self, output: Any) -> None:
         """Translate one message of the engine."""

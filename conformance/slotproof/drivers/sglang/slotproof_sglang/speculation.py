@@ -242,7 +242,7 @@ class Rounds:
     def _last(self, before: Any, width: int) -> Any:
         """The last token of each request, from the round before."""
         if not self.ngram:
-            return eagle.last_tokens(before)
+            return before.bonus_tokens
         return self._at_end(before.accept_tokens.view(-1, width), before.accept_lens)
 
     @staticmethod

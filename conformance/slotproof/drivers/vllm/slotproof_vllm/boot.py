@@ -2,8 +2,7 @@
 
 The build's own `Scheduler` with its `KVCacheManager` and `BlockPool`, made by hand: a stand-in for
 the model's configuration, one group of full attention, no weights, no worker. A fresh one takes
-milliseconds. Order matters: torch is asked about Triton before the stubs go in, because it would
-take a stub for the real thing; and the engine is imported last.
+milliseconds.
 """
 
 from __future__ import annotations
@@ -74,7 +73,6 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
         )
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is no length")
-    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
     if full["draft"] and full["chunk"]:
         _share_chunks(full)
     return full
@@ -112,17 +110,9 @@ def runs_ahead() -> bool:
 
 def import_engine() -> str:
     """Import the build under test; returns its version."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    torch: Any = importlib.import_module("torch")
-    torch.set_num_threads(1)
-    triton_probe = importlib.import_module("torch.utils._triton")
-    triton_probe.has_triton_package()
-    triton_probe.has_triton()
-    importlib.import_module("torch._inductor.runtime.triton_compat")
-    stubs.install(STUBBED)
+    stubs.prepare(STUBBED)
     for name in ("sched.scheduler", "kv_cache_utils"):
         importlib.import_module(f"vllm.v1.core.{name}")
     utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")

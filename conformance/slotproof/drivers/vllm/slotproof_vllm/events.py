@@ -172,6 +172,14 @@ class Watcher:
             self.events.insert(self._position(event) + 1, ["T-DISCARD", event[1], None, left])
         return True
 
+    def _unshared(self, shared: Event, blocks: list[tuple[Any, Any]]) -> None:
+        """The build took back, before it preempts a request, blocks that are never filled."""
+        less = sum(block.block_hash is not told for block, told in blocks) * self.layout.page_size
+        shared[3]["q"] -= less
+        shared[3]["u"] -= less
+        if not shared[3]["u"]:
+            self.events.pop(self._position(shared))
+
     def _position(self, event: Event) -> int:
         return next(at for at, each in enumerate(self.events) if each is event)
 
@@ -257,6 +265,11 @@ class Watcher:
         self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
+        if request.status.name == "WAITING":  # patched: else nobody who waits gives up anything
+            session, _, of = self.clients.of(key)
+            assert of is not None
+            of.slot = False
+            self.emit("T-DISCARD", session, None, **self.freed.pop(key)[1])
         return result
 
     def _preempt(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -265,6 +278,9 @@ class Watcher:
         fresh, decoded = self._fresh.pop(key, None), self._scheduled.get(key)
         if decoded is not None:
             decoded[3]["k"] = 0  # it never runs
+        if fresh is not None and any(block.block_hash is not told for block, told in fresh[1]):
+            self._unshared(*fresh)
+            fresh = None
         result = original(request, *args, **kwargs)
         session, rid, of = self.clients.of(key)
         if of is not None:

@@ -5,7 +5,6 @@ A fresh scheduler takes milliseconds, so nothing is forked: `reset` throws the o
 
 from __future__ import annotations
 
-import argparse
 import traceback
 from typing import Any
 
@@ -21,8 +20,9 @@ class Driver(serving.Driver):
 
     name = "vllm"
 
-    def __init__(self, options: boot.Options) -> None:
-        super().__init__()
+    def __init__(self, options: boot.Options, asked: list[str]) -> None:
+        """``asked``: names of patches."""
+        super().__init__(asked)
         self.options = options
         self.engine: Engine | None = None
         self.crashed = False
@@ -74,11 +74,12 @@ class Driver(serving.Driver):
 
 def main() -> None:
     """Serve until the end of input."""
-    parser = argparse.ArgumentParser(prog="drivers/vllm")
+    parser = Driver.parser()
     parser.add_argument("--no-prefix-cache", action="store_true", help="blocks are not shared")
     parser.add_argument("--priority", action="store_true", help="requests differ in importance")
     parser.add_argument(
         "--turns-alone", action="store_true", help="a session may outgrow the context"
     )
     asked = parser.parse_args()
-    Driver(boot.Options(not asked.no_prefix_cache, asked.turns_alone, asked.priority)).run()
+    options = boot.Options(not asked.no_prefix_cache, asked.turns_alone, asked.priority)
+    Driver(options, asked.patch).run()

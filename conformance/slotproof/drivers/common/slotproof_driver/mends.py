@@ -1,9 +1,10 @@
 """Patch known bugs of a build in this process, so that a search finds what lies behind them.
 
-A patch is a file of `mends/`. It has a sentence on what it does, then a unified diff of the build's
-source, as `patch -p1` takes it. Where releases differ there are several, `NAME.LAYOUT.diff`; the
-first that fits is taken. A hunk fits where its text is in the file exactly once, whatever its line
-numbers. Nothing is written: modules are compiled from the changed text as they are imported.
+A patch is a file of a driver's folder `mends/`. It has a sentence on what it does, then a unified
+diff of the build's source, as `patch -p1` takes it. Where releases differ there are several,
+`NAME.LAYOUT.diff`; the first that fits is taken. A hunk fits where its text is in the file exactly
+once, whatever its line numbers. Nothing is written: modules are compiled from the changed text as
+they are imported.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from slotproof_driver.usage import UsageError
+from .usage import UsageError
 
-FOLDER = Path(__file__).parents[1] / "mends"
 ALL = "all"
 """Those that fit."""
 
@@ -27,14 +27,9 @@ Hunks = list[tuple[str, str, str]]
 """(file, text before, text after)."""
 
 
-def variants(name: str) -> list[Path]:
-    """Return the files of a patch."""
-    return sorted(FOLDER.glob(f"{name}.diff")) + sorted(FOLDER.glob(f"{name}.*.diff"))
-
-
-def names() -> list[str]:
-    """Return the names of all patches."""
-    return sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.diff")})
+def names(folder: Path) -> list[str]:
+    """Return the names of all patches of a folder."""
+    return sorted({path.name.partition(".")[0] for path in folder.glob("*.diff")})
 
 
 def hunks(diff: str) -> Hunks:
@@ -67,9 +62,10 @@ class Source:
             return None
         return self.changed.get(file) or path.read_text(encoding="utf-8")
 
-    def mend(self, name: str) -> str | None:
+    def mend(self, folder: Path, name: str) -> str | None:
         """Apply a patch, or return the reason why it does not fit."""
-        reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in variants(name)]
+        files = sorted(folder.glob(f"{name}.diff")) + sorted(folder.glob(f"{name}.*.diff"))
+        reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in files]
         if None in reasons:
             return None
         return "; ".join(dict.fromkeys(filter(None, reasons)))
@@ -87,15 +83,14 @@ class Source:
         return None
 
 
-def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
+def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
     """Patch the build before its import, and return the names of the patches.
 
     Raises `UsageError`, one line, for one that does not exist or fit.
     """
-    asked = list(dict.fromkeys(asked))
-    for name in asked:
-        if name not in (ALL, *names()):
-            raise UsageError(f"there is no patch {name!r}; there are: {', '.join(names())}")
+    asked, known = set(asked), names(folder)
+    if unknown := sorted(asked - {ALL, *known}):
+        raise UsageError(f"there is no patch {unknown[0]!r}; there are: {', '.join(known)}")
     if not asked:
         return []
     spec = importlib.util.find_spec(package)
@@ -103,9 +98,9 @@ def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
         raise UsageError(f"there is no {package} to patch")
     source = Source(Path(spec.origin).parents[1])
     done = []
-    for name in names():
+    for name in known:
         if name in asked or ALL in asked:
-            reason = source.mend(name)
+            reason = source.mend(folder, name)
             if reason is None:
                 done.append(name)
             elif name in asked:
