@@ -68,6 +68,8 @@ class Capabilities:
     """A chunk has to be a multiple of the page."""
     whole_contexts: bool = False
     """A pool has to hold a whole context."""
+    rounds_in_chunks: bool = False
+    """With chunks, drafts are one sequence, and a chunk holds a round of them."""
     margin: int = 0
     """Tokens that it keeps free of context and pool beyond those that a request asks for."""
     answers: dict[str, str] = field(default_factory=dict)
@@ -121,6 +123,9 @@ class Capabilities:
             return (
                 f"a pool of {config.total_tokens} tokens holds no context of {config.context_len}"
             )
+        drafts = config.draft and (config.topk > 1 or config.chunk <= config.draft)
+        if self.rounds_in_chunks and config.chunk and drafts:
+            return "with chunks, topk is 1 and a chunk is longer than the drafts of a round"
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name):
                 return f"{name} is not offered"

@@ -77,6 +77,7 @@ class Offered(TypedDict):
     not_observed: NotRequired[dict[Name, Text]]
     whole_chunks: NotRequired[bool]
     whole_contexts: NotRequired[bool]
+    rounds_in_chunks: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
     mends: NotRequired[list[MendName]]

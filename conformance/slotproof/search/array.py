@@ -224,8 +224,14 @@ def constraints(offered: Capabilities) -> Iterator[Condition]:
             yield (lambda *each, make=make, values=values: make(*each) in values), _needs(make)
     if offered.whole_chunks:
         yield (lambda page, chunk: chunk_tokens(page, chunk) % page == 0), ("page_size", "chunk")
+    if offered.rounds_in_chunks:
+        yield _round_fits, ("page_size", "chunk", "draft", "topk")
     if offered.whole_contexts:
         yield (lambda pool: pool != "context - page"), ("pool",)
+
+
+def _round_fits(page_size: int, chunk: str, draft: int, topk: int) -> bool:
+    return chunk == "none" or not draft or (topk == 1 and chunk_tokens(page_size, chunk) > draft)
 
 
 def _needs(make: Callable[..., Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ ENGINES: dict[str, Capabilities] = {
     "pages of 8": replace(REFERENCE, page_sizes=(8,)),
     "pages of 32 and 256": replace(REFERENCE, page_sizes=(32, 256), whole_chunks=True),
     "whole contexts": replace(REFERENCE, whole_contexts=True),
+    "rounds in chunks": replace(REFERENCE, rounds_in_chunks=True),
     "one way": replace(REFERENCE, config=REFERENCE.config | {"loan_publishes": [True]}),
     "a mixed way": replace(REFERENCE, config={"loan_publishes": [True], "drops_last": [False]}),
     "listed sizes": replace(REFERENCE, config=REFERENCE.config | {"total_tokens": [64, 96]}),
