@@ -73,27 +73,19 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    return Slot(
-        holding=1,
-        lent=int(lent),
-        **_lengths(slot, constants),
-        locked=int(slot["Q"] == 0 or slot["locks"] > 0),
-    )
+    locked = slot["Q"] == 0 or slot["locks"] > 0
+    return Slot(1, int(lent), *_row_of(slot, constants), int(locked))
 
 
 def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
     has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
     locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
-    return Request(
-        kind=PLAIN if alone else KINDS[request["kind"]],
-        phase=PHASES[request["phase"]],
-        prompt=request["prompt"],
-        output=request["output"],
-        **_lengths(request, constants),
-        locked=int(locked),
-    )
+    kind = PLAIN if alone else KINDS[request["kind"]]
+    known = PHASES[request["phase"]], request["prompt"], request["output"]
+    return Request(kind, *known, *_row_of(request, constants), int(locked))
 
 
-def _lengths(view: SlotView | RequestView, constants: Constants) -> dict[str, int]:
+def _row_of(view: SlotView | RequestView, constants: Constants) -> tuple[int, int, int, int, int]:
+    """Row, C, A, Q, E."""
     cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
-    return {"row": view["row"], "C": view["C"], "A": view["A"], "Q": view["Q"], "E": cursor}
+    return view["row"], view["C"], view["A"], view["Q"], cursor

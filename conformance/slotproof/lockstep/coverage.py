@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from slotproof_model.evaluation.evaluate import outcomes
-from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, Vector
-from slotproof_model.evaluation.world import World
+from slotproof_model.evaluation.layout import INDEX, Vector
 from slotproof_model.spec.state import RUNNING, req
 
 _COUNTS = ("transitions", "decoding", "checked", "set_aside", "by_choice")
-_PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]
+_PHASE, _OUTPUT = INDEX[req.phase.name], INDEX[req.output.name]
 
 
 @dataclass
@@ -42,11 +41,10 @@ class Coverage:
         self.holds |= bits
         self.fails |= ~bits & ((1 << len(table.names)) - 1)
 
-    def saw(self, world: World, transition: str, key: str | None) -> None:
+    def saw(self, transition: str, state: Vector) -> None:
         """A transition that is about to be applied."""
         self.transitions[transition] += 1
-        actor = world.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
-        if actor[_PHASE] == RUNNING and actor[_OUTPUT]:
+        if state[_PHASE] == RUNNING and state[_OUTPUT]:
             self.decoding[transition] += 1
 
     def add(self, other: Coverage) -> None:

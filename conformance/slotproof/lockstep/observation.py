@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -187,6 +187,20 @@ class Owner:
     E: int
 
 
+STATE = ("pools", "tree", "rows", "sessions", "slots", "requests")
+"""Parts of a snapshot from which its World, and what :class:`Observation` derives, follow."""
+_DERIVED = ("shares", "owners", "broken", "lent_slots")
+
+
+def same_state(before: Snapshot, now: Snapshot) -> bool:
+    """Return whether two snapshots show the same state.
+
+    Values are compared: an engine may change anything, and does not have to say so.
+    """
+    shown: tuple[Any, Any] = before, now
+    return all(shown[0][part] == shown[1][part] for part in STATE)
+
+
 class ObservationRecord(NamedTuple):
     """An observation without its Worlds, for reports. The next iteration moves the Worlds, and a
     run has thousands of iterations."""
@@ -227,13 +241,20 @@ class Observation:
     given_up: list[tuple[str, str]] = field(default_factory=list)
     """Sessions whose slots could have been restored, and by what they were given up; it notes
     these, too."""
+    quiet: frozenset[Callable[..., object]] = frozenset()
+    """Oracles that judged the same state in the iteration before and found nothing. An oracle of
+    nothing but :data:`STATE` and the configuration would find nothing now."""
+
+    def carry(self, last: Observation) -> None:
+        """Take over what was derived from the snapshot before, whose state is the same."""
+        derived = vars(last)
+        vars(self).update({name: derived[name] for name in _DERIVED if name in derived})
 
     @cached_property
     def shares(self) -> dict[str, tuple[int, int]]:
         """By pool, held and uncached tokens as ownership gives them."""
-        shares = self.world.shares.values()
-        totals = [sum(column) for column in zip(*shares, strict=True)] or [0] * 4
-        return {"full": (totals[0], totals[1]), "swa": (totals[2], totals[3])}
+        held, uncached, swa_held, swa_uncached, *_ = self.world.total
+        return {"full": (held, uncached), "swa": (swa_held, swa_uncached)}
 
     @cached_property
     def owners(self) -> list[Owner]:
@@ -251,7 +272,7 @@ class Observation:
     @cached_property
     def broken(self) -> list[tuple[str | None, str, str]]:
         """State invariants that the snapshot violates: (actor, invariant, conjunct)."""
-        return list(self.world.violations())
+        return self.world.violations()
 
     @cached_property
     def lent_slots(self) -> set[str]:

@@ -52,6 +52,8 @@ class Published:
         self._holds: dict[Pages, int] = {}
         self._trees: dict[str, frozenset[int]] = {}
         """By pool, the pages of the tree."""
+        self._shown: object = None
+        """The tree and the pools of which they are."""
         self._certain = True
 
     def longest(self, prompt: list[int], reserve: int) -> int:
@@ -70,9 +72,11 @@ class Published:
     def forget(self, now: Snapshot) -> None:
         """What left the tree in this iteration, even if it is there again."""
         before = self._trees
-        self._trees = {
-            name: frozenset(page for page, _ in now["tree"].get(name, ())) for name in now["pools"]
-        }
+        if self._shown != (shown := (now["tree"], now["pools"].keys())):
+            self._shown = shown
+            self._trees = {
+                name: frozenset(page for page, _ in shown[0].get(name, ())) for name in now["pools"]
+            }
         gone = {name: before.get(name, frozenset()) - tree for name, tree in self._trees.items()}
         self._certain = all(
             sum(params.get(_EVICTS[pool], 0) for _, _, _, params in _of(now, EVICTS))

@@ -15,7 +15,7 @@ from slotproof.engines.base import Capabilities, Engine, EngineFailed
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import CLOSES, Client
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.observation import Observation, ObservationRecord, Violation
+from slotproof.lockstep.observation import Observation, ObservationRecord, Violation, same_state
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.published import Published
 from slotproof.protocol.commands import Command
@@ -139,6 +139,10 @@ class Referee:
         self.constants = Constants(config.page_size, config.context_len, config.window, profile)
         self.snapshot = empty_snapshot()
         self.world: World | None = None
+        self.last: Observation | None = None
+        """Of the iteration before, unless the World was moved since."""
+        self.quiet: frozenset[Oracle] = frozenset()
+        """Oracles that found nothing in it."""
         self.injected = False
         """A driver put a draft in by hand: what a verify round would have written is missing
         from the KV, so tokens are no oracle for the rest of the example."""
@@ -210,8 +214,12 @@ class Referee:
                 recompute.update(self._recomputed(message["rid"]))
         if self.world is None and "width" in snapshot["rows"]:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
-        after = abstract(snapshot, self.constants)
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
+        last = self.last if self.last is not None and self.last.world is before else None
+        still = last is not None and same_state(self.snapshot, snapshot)
+        # No event moves the World before, so where nothing changed it is that of the snapshot, too.
+        idle = still and not snapshot.get("events")
+        after = before if idle else abstract(snapshot, self.constants)
         seen = Observation(
             config=self.config,
             capabilities=self.engine.capabilities,
@@ -223,15 +231,21 @@ class Referee:
             before=before,
             recompute=recompute,
             published=self.published,
+            quiet=self.quiet if still else frozenset(),
         )
-        violations = [
-            replace(each, oracle=name)
-            for name, oracle in self.looking(snapshot).items()
-            for each in oracle(seen)
-        ]
+        if last is not None and still:
+            seen.carry(last)
+        violations: list[Violation] = []
+        quiet = []
+        for name, oracle in self.looking(snapshot).items():
+            if found := list(oracle(seen)):
+                violations += [replace(each, oracle=name) for each in found]
+            else:
+                quiet.append(oracle)
         self.client.settle(snapshot["sessions"], snapshot["iter"] > self.snapshot["iter"])
         self.log[-1].observations.append(seen.record())
         self.snapshot, self.world = snapshot, after
+        self.last, self.quiet = seen, frozenset(quiet)
         return self.pass_over(violations)
 
     def nonsense(self, snapshot: Snapshot) -> str | None:

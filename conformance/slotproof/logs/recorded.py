@@ -175,6 +175,7 @@ class LogReferee(Referee):
             config = self.config
             pools = initial_pools(config.total_tokens, config.swa_tokens, config.rows)
             self.world = World(self.constants, pools)
+        self.last = None  # its World is moved here
         return self.pass_over(list(follow(self.world, whole.get("events", []), self.coverage)))
 
     def _forget_answered(self) -> None:

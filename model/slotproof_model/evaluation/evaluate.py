@@ -5,6 +5,7 @@ A state is a vector ``v`` (see ``layout``), parameters are a dictionary ``p``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -130,11 +131,11 @@ StepCheck = Callable[[Vector, Vector], list[tuple[str, str]]]
 
 
 def _check(kind: Kind, args: str, page_size: int) -> Callable[..., Any]:
-    lines = ["bad = []"]
-    for clause, expr in conjuncts(Spec(), kind).items():
-        label = tuple(clause.split("."))
-        lines.append(f"if not {source(expr, page_size)}: bad.append({label!r})")
-    return _define("check", args, [*lines, "return bad"])
+    lines = [
+        f"if not {source(expr, page_size)}: bad.append({tuple(clause.split('.'))!r})"
+        for clause, expr in conjuncts(Spec(), kind).items()
+    ]
+    return _define("check", args, ["bad = []", *lines, "return bad"])
 
 
 @cache
@@ -184,10 +185,11 @@ class Outcomes:
 def outcomes(page_size: int) -> Outcomes:
     """Guard conjuncts over the state alone."""
     names: list[tuple[str, str]] = []
-    terms: list[str] = []
+    terms: Counter[str] = Counter()  # the bits of each: many transitions have the same conjunct
     for transition in TRANSITIONS.values():
         for name, expr in transition.full_guard.items():
             if not any(var.startswith("param.") for var in variables(expr)):
-                terms.append(f"({source(expr, page_size)}) << {len(names)}")
+                terms[source(expr, page_size)] += 1 << len(names)
                 names.append((transition.id, name))
-    return Outcomes(tuple(names), _define("evaluate", "v", [f"return {' | '.join(terms)}"]))
+    bits = " | ".join(f"({bits} if {text} else 0)" for text, bits in terms.items())
+    return Outcomes(tuple(names), _define("evaluate", "v", [f"return {bits}"]))

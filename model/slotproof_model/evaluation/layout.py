@@ -69,10 +69,10 @@ def alone(prompt: int) -> Values:
 
 def by_itself(values: Sequence[int], constants: Sequence[int]) -> Vector:
     """A vector in which only the actor and the configuration count."""
-    return [*_NO_POOLS, *values, *_NO_FRAME, *constants]
+    return [*_NO_POOLS, *values, *NO_FRAME, *constants]
 
 
-_NO_POOLS, _NO_FRAME = (0,) * len(state.POOLS), (0,) * len(state.FRAME)
+_NO_POOLS, NO_FRAME = (0,) * len(state.POOLS), (0,) * len(state.FRAME)
 
 
 # The frame -------------------------------------------------------------------

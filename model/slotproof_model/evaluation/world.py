@@ -73,7 +73,7 @@ class World:
         self.pools = list(pools)
         self.actors: dict[str, Vector] = {}
         self.shares: dict[str, Values] = {}
-        self._sum = [0] * len(state.FRAME)
+        self.total = [0] * len(state.FRAME)
         """Of all shares: what an actor sees of the others follows without looking at each."""
         self._longest: tuple[int, int] | None = (0, 0)
         """The two longest locked prefixes, if known."""
@@ -88,15 +88,17 @@ class World:
 
     def put(self, key: str, values: Vector) -> None:
         """Set an actor's values; an actor that is no more is dropped."""
-        share = self._contributions(layout.by_itself(values, self._constants))
+        share: Values | None = None
         old = self.shares.pop(key, None)
         self.actors.pop(key, None)
         if values != _NOBODY:
+            share = self._contributions(layout.by_itself(values, self._constants))
             self.actors[key], self.shares[key] = values, share
-            self._sum = [a + b for a, b in zip(self._sum, share, strict=True)]
-        if old is not None:
-            self._sum = [a - b for a, b in zip(self._sum, old, strict=True)]
-        if layout.locks(share) or (old is not None and layout.locks(old)):
+        if share == old:
+            return  # what the others see is the same
+        new, old = share or layout.NO_FRAME, old or layout.NO_FRAME
+        self.total = [a + b - c for a, b, c in zip(self.total, new, old, strict=True)]
+        if layout.locks(new) or layout.locks(old):
             self._longest = None
 
     def frame(self, key: str | None) -> Vector:
@@ -104,7 +106,7 @@ class World:
         if self._longest is None:
             self._longest = layout.two_longest(self.shares.values())
         mine = self.shares.get(key) if key is not None else None
-        return layout.others(self._sum, self._longest, mine)
+        return layout.others(self.total, self._longest, mine)
 
     def vector(self, key: str | None) -> Vector:
         """The full state vector as the actor sees it."""
@@ -130,11 +132,9 @@ class World:
         step = self.steps.get(transition)
         if step is None:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
-        missing = sorted(
-            name for name in step.transition.names if not isinstance(params.get(name), int)
-        )
-        if missing:
-            text = f"{transition} came without {', '.join(missing)}"
+        names = step.transition.names
+        if missing := [name for name in names if not isinstance(params.get(name), int)]:
+            text = f"{transition} came without {', '.join(sorted(missing))}"
             return [Problem("INV-STEP", "unknown", text)]
         key = self.key(transition, sid, rid)
         born = step.transition.starts in ("session", "request")
@@ -149,13 +149,13 @@ class World:
         after = before.copy()
         step.apply(after, params)
         problems += _contradicted(transition, after, params)
-        self.pools = after[POOLS]
         if key is not None:
             self.put(key, after[ACTOR])
             self.writers[key] = transition
-        for name, old, new in zip(_FIGURES, before, after, strict=False):
-            if old != new:
-                self.writers[name] = transition
+        if (pools := after[POOLS]) != self.pools:
+            changed = zip(_FIGURES, self.pools, pools, strict=True)
+            self.writers.update((name, transition) for name, old, new in changed if old != new)
+            self.pools = pools
         if step.transition.detaches is not None and rid is not None:
             self.put("/" + rid, list(layout.alone(params["prompt"])))
             self.writers["/" + rid] = transition
@@ -177,14 +177,13 @@ class World:
             return "/" + rid
         return sid
 
-    def violations(self) -> Iterator[tuple[str | None, str, str]]:
-        """State invariants as each actor sees them: (actor, invariant, conjunct)."""
-        seen: set[tuple[str, str]] = set()
+    def violations(self) -> list[tuple[str | None, str, str]]:
+        """Return state invariants that do not hold: (the first actor that sees it, both names)."""
+        first: dict[tuple[str, str], str | None] = {}
         for key in self.actors or (None,):
-            for invariant, conjunct in self._state_check(self.vector(key)):
-                if (invariant, conjunct) not in seen:
-                    seen.add((invariant, conjunct))
-                    yield key, invariant, conjunct
+            for broken in self._state_check(self.vector(key)):
+                first.setdefault(broken, key)
+        return [(key, *broken) for broken, key in first.items()]
 
 
 def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> Iterator[Problem]:

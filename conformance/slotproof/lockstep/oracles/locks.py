@@ -6,11 +6,10 @@ reaches of a prefix, and may lock all of it: there the count lies between the tw
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from slotproof.lockstep.observation import Observation, Owner, Violation, violated
+from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES
 
 _COVERED = "tree page {page} is locked {engine} times, {spec} prefixes cover it"
@@ -22,31 +21,34 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if any(request["phase"] == "matched" for request in snapshot["requests"].values()):
         return  # a match without a row yet: which pages it locks is not shown
     seen.coverage.checked["INV-LOCK"] += 1
+    if judge in seen.quiet:
+        return
     for pool in POOL_NAMES:
         if not (tree := snapshot["tree"].get(pool, ())):
             continue
-        least, most = Counter[int](), Counter[int]()
-        for owner in seen.owners:
-            most.update(_pages(seen, owner, pool, 0))
-            # In the other pool, from the first position that the window reaches.
-            start = 0 if pool == "full" else max(0, owner.C - seen.config.window)
-            least.update(_pages(seen, owner, pool, start))
+        most = _covering(seen, pool)
+        # In the other pool, from the first position that the window reaches.
+        least = most if pool == "full" else _covering(seen, pool, seen.config.window)
         for page, locks in tree:
-            if not least[page] <= locks <= most[page]:
+            if not least.get(page, 0) <= locks <= most.get(page, 0):
                 yield violated(
                     "INV-LOCK.count",
                     _WORDS[pool],
                     pool=pool,
                     page=page,
-                    spec=most[page],
-                    least=least[page],
+                    spec=most.get(page, 0),
+                    least=least.get(page, 0),
                     engine=locks,
                 )
                 break
 
 
-def _pages(seen: Observation, owner: Owner, pool: str, start: int) -> set[int]:
-    """The pages below Q that the row points to, from ``start`` on."""
-    used: Any = seen.snapshot["rows"]["used"].get(str(owner.row), {})
-    indices: list[int] = used.get(pool, [])[start : owner.Q]
-    return {index // seen.config.page_size for index in indices if index >= 0}
+def _covering(seen: Observation, pool: str, window: int | None = None) -> dict[int, int]:
+    """Return by page how many prefixes, or their windows if one is given, cover it."""
+    size, times = seen.config.page_size, dict[int, int]()
+    for owner in seen.owners:
+        start = 0 if window is None else max(0, owner.C - window)
+        used: Any = seen.snapshot["rows"]["used"].get(str(owner.row), {})
+        for page in {index // size for index in used.get(pool, [])[start : owner.Q] if index >= 0}:
+            times[page] = times.get(page, 0) + 1
+    return times

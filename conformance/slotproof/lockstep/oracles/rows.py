@@ -13,6 +13,8 @@ _BELONGS = "row {row} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
+    if judge in seen.quiet:
+        return
     view = seen.snapshot["rows"]
     users = {row: [_FREE] * times for row, times in Counter(view["free"]).items()}
     for owner in seen.owners:

@@ -75,7 +75,7 @@ def follow(
             if _of_use(world, sid, then in _AFTER):
                 given_up.append((sid, transition))
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
-            coverage.saw(world, transition, key)
+            coverage.saw(transition, before)
         for problem in world.apply(transition, sid, rid, params):
             why = _why(problem, transition, page, before, world.vector(key), params)
             who = " of ".join(name for name in (rid, sid) if name)
@@ -126,9 +126,12 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
 
     The transition is the last one that moved the figure, or its actor.
     """
-    for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
-        if want != have:
-            yield _differs(name, spec.writers.get(name), int(want), int(have))
+    if spec.pools != engine.pools:
+        for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
+            if want != have:
+                yield _differs(name, spec.writers.get(name), int(want), int(have))
+    if spec.actors == engine.actors:
+        return
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
