@@ -231,7 +231,7 @@ def constraints(offered: Capabilities) -> Iterator[Condition]:
 
 
 def _round_fits(page_size: int, chunk: str, draft: int, topk: int) -> bool:
-    return chunk == "none" or not draft or (topk == 1 and chunk_tokens(page_size, chunk) > draft)
+    return chunk == "none" or (topk == 1 and chunk_tokens(page_size, chunk) > draft)
 
 
 def _needs(make: Callable[..., Any]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli import replay as replaying
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Table, write
 from slotproof.protocol.config import EngineConfig
@@ -22,7 +21,7 @@ from slotproof.search.baseline import Baseline, Group
 from slotproof.support.files import open_stream, write_whole
 from slotproof.support.terminal import json_text
 from slotproof.traces import itf
-from slotproof.traces.record import Row
+from slotproof.traces.record import Record, Row
 
 SURROGATE = "before \ud800 after"
 TRACE = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
@@ -143,7 +142,7 @@ def test_a_folder_where_a_file_is_due(argv: list[str], here: Path, cli: Any) -> 
 def test_a_replay_is_not_run_for_a_file_that_can_not_be(
     monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
-    monkeypatch.setattr(replaying, "again", None)
+    monkeypatch.setattr(Record, "again", None)
     assert "--out . is a folder: name a file" in cli.wrong(["replay", str(TRACE), "--out", "."])
 
 

@@ -98,8 +98,8 @@ def examine(given: Input, parent: Path) -> str:
     return VERDICTS[said.status]
 
 
-_EXPECTED = {"one", "input.json", "script.json", "envs"}
-"""What is there before, and where environments are kept."""
+_EXPECTED = {"one", "input.json", "script.json", "envs", "out-traces"}
+"""What is there before, where environments are kept, and what is beside a report."""
 
 
 def arguments(given: Input, folder: Path) -> list[str]:
