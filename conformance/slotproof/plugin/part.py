@@ -19,10 +19,13 @@ from slotproof.search.causes import causes
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder
 from slotproof.search.gate import Gate
-from slotproof.search.plan import LEAST, Plan, planned
+from slotproof.search.plan import Plan, planned
 from slotproof.support.files import slug
 from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace
+
+LEAST = 10
+"""Examples of an item at least."""
 
 
 @dataclass
