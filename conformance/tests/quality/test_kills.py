@@ -24,6 +24,7 @@ import pytest
 
 from slotproof.environments.store import WORK
 from slotproof.reports.trace import load_trace
+from slotproof.search.journal import SUFFIX, read
 from tests.processes import Descent, finished
 from tests.quality import environments
 
@@ -175,6 +176,8 @@ def whole(folder: Path, number: signal.Signals) -> None:
     for path in (each for each in folder.rglob("*") if each.is_file()):
         if path.name.endswith(".itf.json"):
             load_trace(path)
+        elif path.name.endswith(SUFFIX):
+            assert read(path)[0] or number == signal.SIGKILL, "a journal without a head"
         elif path.suffix == ".json":
             json.loads(path.read_text())
         elif number != signal.SIGKILL:
