@@ -15,8 +15,7 @@ from hypothesis.strategies import SearchStrategy, builds, integers, one_of, samp
 
 from slotproof.protocol.config import EngineConfig
 
-SESSIONS, MANY = 3, 8
-"""Sessions of an example; many where more requests may run than sessions are few."""
+SESSIONS = ("s1", "s2", "s3")
 FAMILIES = 3
 """Prompts of one family share their beginning, so that the prefix tree is used."""
 LARGE = 8
@@ -210,18 +209,12 @@ def prompts(lengths: SearchStrategy[int], families: SearchStrategy[int]) -> Sear
     return builds(Prompt, families, lengths, _hows)
 
 
-def session_names(config: EngineConfig) -> list[str]:
-    """Return the names of the sessions of an example.
-
-    >>> session_names(EngineConfig()), len(session_names(EngineConfig(max_running=6, rows=6)))
-    (['s1', 's2', 's3'], 8)
-    """
-    few = config.max_running <= SESSIONS + 1
-    return [f"s{number + 1}" for number in range(SESSIONS if few else MANY)]
-
-
 repeats = builds(
     Again, integers(0, 3), integers(0, 5), integers(1, 240), sampled_from(["", "before", "after"])
+)
+sessions = sampled_from(SESSIONS)
+chosen = sampled_from(
+    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
 )
 families = integers(0, FAMILIES - 1)
 new_tokens = one_of(integers(1, 6), integers(0, 12))

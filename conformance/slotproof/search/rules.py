@@ -10,22 +10,16 @@ from collections.abc import Collection
 from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from hypothesis.strategies import (
-    SearchStrategy,
-    booleans,
-    integers,
-    just,
-    lists,
-    one_of,
-    sampled_from,
-)
+from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
 from slotproof.search.drawing import (
+    SESSIONS,
     Again,
     Chosen,
     Limit,
     Prompt,
+    chosen,
     conversations,
     draft_sizes,
     families,
@@ -33,7 +27,7 @@ from slotproof.search.drawing import (
     new_tokens,
     prompts,
     repeats,
-    session_names,
+    sessions,
 )
 from slotproof.search.sending import Host, Sender
 
@@ -56,11 +50,7 @@ def machine_for(
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = integers(1, width + 2)  # a round has one more than it drafts, and no more
     long = lengths(config.page_size)
-    names = session_names(config)
-    sessions = sampled_from(names)
-    opened = (True, True, True, False)
-    chosen = sampled_from([Chosen(session, each) for session in names for each in opened])
-    limits = sorted({config.timeout_of(session) for session in names})
+    limits = sorted({config.timeout_of(session) for session in SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
 
     events = ["turn", "plain", "abort", "open", "close", "tick", *(["accept"] if rounds else [])]
@@ -185,8 +175,8 @@ def machine_for(
             """Of two turns and a request one has to wait, until those that run are ended for it:
             nothing else happens that would wake it."""
             length = min(config.total_tokens * 3 // 8, config.context_len - 16)
-            two = ("s1", "s2")
-            for session in two:
+            sessions = ("s1", "s2")
+            for session in sessions:
                 self.of(Chosen(session, True))
                 self.submit(session, Prompt(0, length), 8)
             running = self.sent[-2:]
@@ -197,7 +187,7 @@ def machine_for(
                 for rid in running:
                     self.do({"do": "abort", "rid": rid})
             elif how == "close":
-                for session in two:
+                for session in sessions:
                     self.do({"do": "close", "session": session})
             elif how in offered:
                 self.do({"do": how})
@@ -353,7 +343,7 @@ def machine_for(
                 self.do({"do": name})
 
     # Without rules that never apply, which would thin out the others.
-    clients = pausing(Clients, offered, chosen) if config.pause_retracts else Clients
+    clients = pausing(Clients, offered) if config.pause_retracts else Clients
     if not rounds:
         return clients
 
@@ -396,9 +386,7 @@ def machine_for(
     return Speculating
 
 
-def pausing(
-    clients: type[Any], offered: Collection[str], chosen: SearchStrategy[Chosen]
-) -> type[Any]:
+def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
     """Where a pause sends those that run back to waiting: what may happen to them until they go
     on."""
 
