@@ -44,7 +44,7 @@ def report(
         capabilities = subject.capabilities
         summary = summaries.summary(outcome, plan, capabilities)
         summary["seeds"] = [run.head.seed for run in runs]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadJournal(f"{folders[0]}: {error}") from None
     removed = {name: patch for run in runs for name, patch in run.removed.items()}
     found = causes(outcome.findings, removed, words_of(subject.spec))
