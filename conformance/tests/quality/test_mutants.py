@@ -55,7 +55,7 @@ EXPLAINED = {
     "22790b-first-turn-abort": "T-ABORT moves no memory",
     "22790c-history-at-create": "T-SUBMIT also sets session.history to 0",
     "leak-swa": (
-        "T-PLAIN-FINISH frees swa [max(q, req.E) + 1, ⌈req.A⌉), not swa [max(q, req.E), ⌈req.A⌉)"
+        "T-SWA-ADVANCE frees swa [max(req.Q, req.E) + 1, e), not swa [max(req.Q, req.E), e)"
     ),
 }
 """What a finding is explained by: the bug, in words of the spec."""
@@ -69,7 +69,12 @@ UNEXPLAINED = {
     "leak-full": "the allocator loses a page, whoever frees it",
 }
 """No single change of the spec is the bug: why not."""
-SEEDS = {"22862r-unaligned-free-tail": 1, "32163-unaligned-reuse": 1, "42571-double-free": 3}
+SEEDS = {
+    "22862r-unaligned-free-tail": 1,
+    "32163-unaligned-reuse": 1,
+    "42571-double-free": 3,
+    "leak-swa": 2,
+}
 """Where the trace of seed 0 is too short to tell the bug from another change of the spec."""
 
 
