@@ -237,8 +237,10 @@ def _update(parts: list[Compared], entries: Baseline, path: Path) -> None:
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()
 
+        found = compared.new(parts)  # of all parts together: one bug shows in several
         for each in parts:
-            entries = each.head.gate.updated(each.head.judged, keep, entries)
+            entries = each.head.gate.updated(each.head.judged, found, keep, entries)
+            found = []
         baselines.save(replace(entries, folder=path.parent), path)
 
 

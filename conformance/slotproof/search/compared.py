@@ -171,7 +171,8 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     """All that the base does, as groups that any engine may be in."""
     name, known = base.gate.name, base.gate.baseline
     small_or_not = [replace(each, judged=True) for each in base.judged]
-    with_new = base.gate.updated(small_or_not, lambda finding: _file(finding, folder, known))
+    found = base.gate.new(small_or_not)
+    with_new = base.gate.updated(small_or_not, found, lambda each: _file(each, folder, known))
     old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
     for index in range(len(known.groups), len(old)):
         old[index] = replace(old[index], reason=_IN_BASE + base.gate.build.title)

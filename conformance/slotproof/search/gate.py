@@ -287,12 +287,13 @@ class Gate:
     def updated(
         self,
         judged: list[Judged],
+        new: list[Cause],
         keep: Callable[[Finding], str | None],
         to: Baseline | None = None,
     ) -> Baseline:
         """Return the baseline, or the one that is given, with every identity that was seen, and a
-        group of its own for each new cause. What is there stays. ``keep`` puts a trace beside the
-        baseline, and says where: that of what is new, or was hard to tell."""
+        group of its own for each ``new`` cause. What is there stays. ``keep`` puts a trace beside
+        the baseline, and says where: that of what is new, or was hard to tell."""
         result = self.baseline if to is None else to
         for each in self.replayed:
             if each.cause is not None:
@@ -302,7 +303,7 @@ class Gate:
                 shape = [keep(one.finding)] if one.slower else []
                 files = [file for file in shape if file]
                 result = result.with_seen(one.group.name, [one.finding.id], files)
-        for cause in self.new(judged):
+        for cause in new:
             result = result.with_new(cause.name, self.name)
             name = result.groups[-1].name
             for finding in cause.findings:
