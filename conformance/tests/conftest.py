@@ -93,12 +93,18 @@ def commands() -> Any:
 class CommandLine:
     """Runs command lines in this process, and reads what they print."""
 
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
+    def __init__(self, capfd: pytest.CaptureFixture[str], out: Path) -> None:
+        self._capfd, self._out = capfd, out
+
+    def _status(self, argv: Sequence[str]) -> int:
+        """Run it; a journal is this test's own, as another test may write to that of the default
+        folder."""
+        self._capfd.readouterr()
+        own = "--all" in argv and argv[0] == "run" and "--out" not in argv
+        return status([*argv, *(["--out", str(self._out)] if own else [])])
 
     def _read(self, argv: Sequence[str], ends: int) -> tuple[str, str]:
-        self._capfd.readouterr()
-        assert status([*argv]) == ends
+        assert self._status(argv) == ends
         return self._capfd.readouterr()
 
     def __call__(self, argv: Sequence[str], ends: int = 0) -> str:
@@ -110,9 +116,10 @@ class CommandLine:
 
     def ran(self, *argv: object) -> tuple[int, Any]:
         """Return the status, and the document of ``--json``."""
-        self._capfd.readouterr()
-        code = status([*map(str, argv), "--json"])
-        return code, json.loads(self._capfd.readouterr().out)
+        code = self._status([*map(str, argv), "--json"])
+        out, err = self._capfd.readouterr()
+        assert out, err
+        return code, json.loads(out)
 
     def wrong(self, argv: Sequence[str]) -> str:
         """Return the one line that a command line with a mistake gives."""
@@ -123,8 +130,8 @@ class CommandLine:
 
 
 @pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capfd)
+def cli(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
+    return CommandLine(capfd, tmp_path / "journal")
 
 
 @pytest.fixture
