@@ -205,7 +205,7 @@ class InProcessEngine:
         }
 
     def _tree(self) -> dict[str, list[tuple[int, int]]]:
-        nodes = list(self.engine.kv.tree.nodes())
+        nodes = self.engine.kv.tree.nodes()
         tree = {"full": [(node.page, node.lock_ref) for node in nodes]}
         if "swa" in self.engine.kv.allocators:
             tree["swa"] = [(node.swa_page, node.lock_ref) for node in nodes]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import FailFast, Field, GetPydanticSchema, Strict
@@ -290,12 +291,21 @@ def token_hash(tokens: Tokens, before: Hashed | None = None) -> int | None:
     """
     if isinstance(tokens, Hashed):
         return tokens.hash
-    text = ",".join(map(str, tokens))
     if before is None or not before.count:
-        return zlib.crc32(text.encode())
+        return (_crc_of_short if len(tokens) <= _SHORT else _crc)(tuple(tokens))
+    text = ",".join(map(str, tokens))
     if before.hash is None or not tokens:
         return before.hash
     return zlib.crc32(f",{text}".encode(), before.hash)
+
+
+def _crc(tokens: tuple[int, ...]) -> int:
+    return zlib.crc32(",".join(map(str, tokens)).encode())
+
+
+_SHORT = 256
+_crc_of_short = lru_cache(1 << 12)(_crc)
+"""Of the same prompts and histories a hash is shown, and asked for, in every iteration."""
 
 
 def differ(shown: int | None, tokens: Tokens) -> bool:

@@ -53,6 +53,7 @@ LEFT_OUT = (
     "KVCache.stamp_pages",
     "KVCache.verify_pages",
     "MemoryChecker._check_pages",
+    "ReferenceEngine._stamps",
     "ReferenceEngine.content",
     "check_command",
     "freed_pages",

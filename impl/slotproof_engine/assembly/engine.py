@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from slotproof_engine.assembly.parts import Parts
 from slotproof_engine.base.config import EngineConfig
 from slotproof_engine.base.events import Event, Message, Outbox
 from slotproof_engine.kv.kv_cache import SWA
+from slotproof_engine.models.paged_model import TORN
 from slotproof_engine.scheduling.intake import Command, check_command
 
 logger = logging.getLogger(__name__)
-
-TORN = (-1, -1)
-"""What ``content`` says where layers, or K and V, disagree."""
 
 
 class ReferenceEngine:
@@ -54,6 +54,11 @@ class ReferenceEngine:
             config, self.controller, self.scheduler, self.outbox, parts.queue
         )
         self.checker = parts.checker(config, self.scheduler, log)
+        self._rows: list[int] = []
+        """The row of each position that ``content`` read last, what it read, and what that says."""
+        self._index: tuple[Tensor, ...] = ()
+        self._shown: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._content: list[tuple[int, int]] = []
 
     @property
     def events(self) -> list[Event]:
@@ -110,27 +115,32 @@ class ReferenceEngine:
         ``TORN`` where the layers that have it, or K and V, do not say the same, and in
         pages that were restored and are not those that were saved.
         """
-        found: dict[int, list[tuple[int, int]]] = {row: [] for row in lengths}
         rows = [row for row, length in lengths.items() for _ in range(length)]
         if not rows:
-            return found
-        positions = [i for length in lengths.values() for i in range(length)]
-        index = torch.tensor((rows, positions), device=self.config.device)
-        stamps: list[set[tuple[int, int]]] = [set() for _ in rows]
-        for name, pool in self.kv.kv_pools.items():
-            loc = self.kv.req_to_token_pool.req_to_token[name][index[0], index[1]]
-            there = [name != SWA or where >= 0 for where in loc.tolist()]
-            suspect = self.kv.stamps[name].suspect()
+            return {row: [] for row in lengths}
+        same = rows == self._rows
+        if not same:
+            positions = [i for length in lengths.values() for i in range(length)]
+            self._index = torch.tensor((rows, positions), device=self.config.device).unbind()
+        shown: list[tuple[Tensor, Tensor, Tensor]] = []
+        for name, table in self.kv.req_to_token_pool.req_to_token.items():
+            loc = table[self._index]
+            shown.append((loc, self.kv.kv_pools[name].bits(loc), self.kv.stamps[name].suspect()))
+        if not (same and all(map(torch.equal, chain(*shown), chain(*self._shown)))):
+            self._rows, self._shown = rows, shown
+            self._content = self._stamps(shown)  # the same bits say the same
+        every = iter(self._content)
+        return {row: list(islice(every, length)) for row, length in lengths.items()}
+
+    def _stamps(self, shown: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[int, int]]:
+        stamps: list[tuple[int, int]] = []
+        for name, (loc, bits, suspect) in zip(self.kv.kv_pools, shown, strict=True):
+            said = self.scheduler.model.read_stamps(name, bits)
             if suspect.any():
                 marked = suspect[loc // self.config.page_size].tolist()
-                for each, wrong, known in zip(stamps, marked, there, strict=True):
-                    if wrong and known:
-                        each.add(TORN)
-            for layer in pool.layers:
-                readings = self.scheduler.model.read_stamps(name, layer, loc)
-                for each, (kt, kp, vt, vp), known in zip(stamps, readings, there, strict=True):
-                    if known:
-                        each.update(((kt, kp), (vt, vp)))
-        for row, stamp in zip(rows, stamps, strict=True):
-            found[row].append(next(iter(stamp)) if len(stamp) == 1 else TORN)
-        return found
+                said = [TORN if bad else it for it, bad in zip(said, marked, strict=True)]
+            if name == SWA:
+                both = zip(stamps, said, loc.tolist(), strict=True)
+                said = [full if where < 0 or full == it else TORN for full, it, where in both]
+            stamps = said
+        return stamps

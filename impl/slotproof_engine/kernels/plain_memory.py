@@ -53,6 +53,9 @@ def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size:
 
 def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page_size: int) -> None:
     """The ``numbers[i]``-th page of row ``rows[i]`` is ``pages[i]``."""
+    if page_size == 1:
+        table[rows, numbers] = pages.to(table.dtype)
+        return
     blocks = table.view(table.shape[0], -1, page_size)
     offsets = torch.arange(page_size, device=table.device, dtype=table.dtype)
     blocks[rows, numbers] = (pages[:, None] * page_size + offsets).to(table.dtype)
@@ -75,6 +78,7 @@ def free_rows(
 def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
     """Write K and V to the KV indices ``loc`` (``[n]``), none of which is there twice.
 
-    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``.
+    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``. Of several
+    layers there are 2 each, one after the other.
     """
     buffer[:, loc] = kv

@@ -171,7 +171,7 @@ def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
     """As in ``plain_memory``, but that nothing is written outside the buffer."""
     numbers, width = kv[0].numel(), buffer[0, 0].numel()
     if numbers:
-        _write_kv[(triton.cdiv(numbers, ENTRIES), 2)](
+        _write_kv[(triton.cdiv(numbers, ENTRIES), buffer.shape[0])](
             buffer,
             buffer.stride(0),
             loc,

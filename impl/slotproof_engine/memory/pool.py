@@ -39,10 +39,19 @@ class KVPool:
         new = torch.stack((k, v)).to(self.dtype).view(self._bits.dtype)
         self._kernels.write_kv(self._kv[layer], loc, new[:, :, None])
 
+    def write(self, loc: Tensor, k: Tensor, v: Tensor) -> None:
+        """Write K and V of all layers (``[layers, n, dim]``) to ``loc`` (``[n]``) at once."""
+        new = torch.stack((k, v), 1).to(self.dtype).view(self._bits.dtype)
+        self._kernels.write_kv(self._bits.flatten(0, 1), loc, new.flatten(0, 1)[:, :, None])
+
     def get_kv_buffer(self, layer: int, loc: Tensor) -> tuple[Tensor, Tensor]:
         """K and V at the KV indices ``loc`` (any shape), ``[*loc.shape, dim]``. Copies."""
         kv = self._kv[layer][:, loc, 0].view(self.dtype)
         return kv[0], kv[1]
+
+    def bits(self, loc: Tensor) -> Tensor:
+        """Bits of K and V of all layers at ``loc``, ``[layers, 2, *loc.shape, dim]``. Copies."""
+        return self._bits[:, :, loc, 0]
 
     def poison(self, pages: Tensor, page_size: int) -> None:
         """Set every bit of these pages: no number in any floating-point type, FP8 included.
@@ -67,7 +76,7 @@ class PageAllocator:
 
     def available_size(self) -> int:
         """Free tokens. Needs no read-back."""
-        return len(self.free_pages) * self.page_size
+        return self.free_pages.numel() * self.page_size
 
     def alloc(self, pages: int) -> Tensor:
         """Take ``pages`` pages from the front of the free list; raises when it has fewer."""

@@ -138,13 +138,14 @@ class PrefixTree:
         self.evicted += len(gone) * self.page_size
         return gone
 
-    def nodes(self) -> Iterator[TreeNode]:
-        """Every node but the root."""
-        stack = list(self.root.children.values())
+    def nodes(self) -> list[TreeNode]:
+        """Return every node but the root."""
+        nodes, stack = [], list(self.root.children.values())
         while stack:
-            node = stack.pop()
-            stack.extend(node.children.values())
-            yield node
+            nodes.append(node := stack.pop())
+            if node.children:
+                stack += node.children.values()
+        return nodes
 
     def _evictable(self, node: TreeNode) -> bool:
         return node.parent is not None and not node.children and node.lock_ref == 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from slotproof_engine.base.config import EngineConfig
 from slotproof_engine.models.paged_model import PagedModel
@@ -38,11 +39,10 @@ def expected_next(tokens: Sequence[int], window: int, num_layers: int = 2, vocab
     45
     """
     total = 0
+    parts = [2 * (token + 1) * (at + 3) for at, token in enumerate(tokens)]
     for layer in range(num_layers):
-        first = max(0, len(tokens) - window) if layer and window else 0
-        seen = range(first, len(tokens))
-        dots = sum(2 * (tokens[i] + 1) * (i + 3) + (layer + 1) ** 2 for i in seen)
-        total += weight(layer) * dots
+        seen = parts[-window:] if layer and window else parts
+        total += weight(layer) * (sum(seen) + len(seen) * (layer + 1) ** 2)
     return next_token(total, len(tokens), vocab)
 
 
@@ -54,6 +54,12 @@ class StampModel(PagedModel):
         self.vocab = config.vocab
         self._k_bias = torch.tensor(K_BIAS, device=config.device)
         self._v_bias = torch.tensor(V_BIAS, device=config.device)
+        self._layers = {name: self._constants(pool.layers) for name, pool in kv.kv_pools.items()}
+
+    def _constants(self, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The tags and the weights of some layers."""
+        weights = torch.tensor([[weight(layer)] for layer in layers], device=self.device)
+        return torch.stack([self._tags[layer] for layer in layers])[:, None], weights
 
     def forward(self, batch: ScheduleBatch) -> list[int]:
         total = torch.zeros_like(batch.seq_lens)
@@ -65,12 +71,12 @@ class StampModel(PagedModel):
             window = self.window if name == "swa" else 0
             rows, ends = batch.req_pool_indices, batch.seq_lens
             loc, seen = self.visible(table, rows, ends, longest, window)
-            for layer in pool.layers:
-                tag = self._tags[layer]
-                pool.set_kv_buffer(layer, out_cache_loc, k_stamp * tag, v_stamp * tag)
-                k, v = pool.get_kv_buffer(layer, loc)
-                dots = ((k + self._k_bias) * (v + self._v_bias)).sum(-1, dtype=torch.int64)
-                total += weight(layer) * (dots * seen).sum(-1)
+            # All layers at once: none attends to what another one makes of its input.
+            tags, weights = self._layers[name]
+            pool.write(out_cache_loc, k_stamp * tags, v_stamp * tags)
+            k, v = pool.bits(loc).view(pool.dtype).unbind(1)
+            dots = ((k + self._k_bias) * (v + self._v_bias)).sum(-1, dtype=torch.int64)
+            total += (weights * (dots * seen).sum(-1)).sum(0)
         sums: list[int] = total.tolist()
         lengths = batch.host_seq_lens
         return [next_token(s, n, self.vocab) for s, n in zip(sums, lengths, strict=True)]

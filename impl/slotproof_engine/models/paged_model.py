@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STAMP_DIM = 3
 """Numbers of K, and of V, that say of which token at which position they are."""
+TORN = (-1, -1)
+"""What is read where it is not the KV of one token at one position."""
 
 
 class PagedModel:
@@ -67,11 +69,18 @@ class PagedModel:
             positions = self._steps[:longest].expand(len(ends), -1)
         return table[rows[:, None], positions], positions < ends
 
-    def read_stamps(self, name: str, layer: int, loc: Tensor) -> list[tuple[int, ...]]:
-        """(token, position) as K has them, then as V has them, per KV index; -1 if poisoned.
+    def read_stamps(self, name: str, bits: Tensor) -> list[tuple[int, int]]:
+        """(token, position) as the bits of its KV say; ``TORN`` if poisoned, and where layers, or K
+        and V, differ.
 
         A read-back.
         """
-        k, v = self._kv.kv_pools[name].get_kv_buffer(layer, loc)
-        columns = torch.stack((k[:, 0], k[:, 1], v[:, 1], v[:, 0]), -1)
-        return [tuple(each) for each in columns.nan_to_num_(nan=-1.0).long().tolist()]
+        kv = bits.view(self._kv.kv_pools[name].dtype)
+        stamps = kv[..., :2].nan_to_num(nan=-1.0).long()
+        readings: list[list[tuple[int, int]]] = []
+        for k, v in stamps.tolist():
+            readings.append([(token, position) for token, position in k])
+            readings.append([(token, position) for position, token in v])
+        if all(other == readings[0] for other in readings):
+            return readings[0]
+        return [said[0] if len(set(said)) == 1 else TORN for said in zip(*readings, strict=True)]
