@@ -1,10 +1,8 @@
-"""``slotproof docs``: the committed documents are fresh, stale ones are named, specs compared."""
+"""``slotproof docs``: the committed documents are fresh, stale ones are named."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from slotproof.cli.app import status
-from slotproof.spec_documents import changes, contents, facts
+from slotproof.spec_documents import contents, facts
 from slotproof_model.proofs.obligations import tasks
 from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
@@ -62,86 +60,12 @@ def test_stale_documents_are_named(tmp_path: Path, cli: Any) -> None:
     [
         (["--out", "{file}/below"], "can't be written to"),
         (["--check", "--out", "{file}"], "there are no documents in"),
-        (["--diff", "no-such-revision"], "there is no revision 'no-such-revision'"),
-        (["--diff", "--json"], "there is no revision '--json'"),
-        (["--diff", "HEAD", "--check"], "--diff compares"),
     ],
 )
-def test_one_line_and_status_2(
-    argv: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
-) -> None:
+def test_one_line_and_status_2(argv: list[str], says: str, tmp_path: Path, cli: Any) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    monkeypatch.setattr(changes, "MODEL", _repository(tmp_path))
     assert says in cli.wrong(["docs", *(each.format(file=file) for each in argv)])
-
-
-# Two versions of the spec ------------------------------------------------------------
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
-
-
-def _repository(folder: Path) -> Path:
-    """A repository with this model, committed; the path of its model."""
-    top = (folder / "repository").resolve()
-    ignored = shutil.ignore_patterns("tests", "__pycache__")
-    shutil.copytree(changes.MODEL, top / changes.PLACE, ignore=ignored)
-    _git(folder, "init", "--quiet", str(top))
-    _git(top, "add", ".")
-    _git(top, "commit", "--quiet", "--message", "as it is")
-    return top / changes.PLACE
-
-
-def test_difference_of_two_versions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
-) -> None:
-    """An older spec without one conjunct and one invariant, with another effect."""
-    model = _repository(tmp_path)
-    transitions, invariants = model / "spec/transitions.py", model / "spec/invariants.py"
-    text = transitions.read_text()
-    submit = text.index('"T-SUBMIT"')
-    older = text[:submit] + text[submit:].replace('        "idle": ~session.inflight,\n', "", 1)
-    older = older.replace("(session.closing, TRUE)", "(session.closing, FALSE)")
-    transitions.write_text(older)
-    rest = invariants.read_text()
-    start = rest.index("WINDOW = state(")
-    invariants.write_text(rest[:start] + rest[rest.index("COVER = state(") :])
-    _git(model, "commit", "--quiet", "--all", "--message", "as it was")
-    monkeypatch.setattr(changes, "MODEL", model)
-    assert cli(["docs", "--diff", "HEAD~1"]) == "the spec says what it said at HEAD~1\n"
-    found = cli.json(["docs", "--diff", "HEAD", "--json"])["changes"]
-    assert [(each["name"], each["field"], each["before"], each["after"]) for each in found] == [
-        ("T-CLOSE-DEFER", "session.closing'", "false", "true"),
-        ("T-SUBMIT", "guard.idle", None, "¬session.inflight"),
-        ("INV-WINDOW", "sentence", None, INVARIANTS["INV-WINDOW"].sentence),
-        ("INV-WINDOW", "kind", None, "state"),
-        ("INV-WINDOW", "req", None, "has_swa ∧ has_kv ⇒ req.E ≤ max(0, req.C − W)"),
-    ]
-    assert "transitions: T-SUBMIT\n  guard.idle\n    + ¬session.inflight" in cli(
-        ["docs", "--diff", "HEAD"]
-    )
-
-
-def test_revision_without_a_readable_spec(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
-) -> None:
-    model = _repository(tmp_path)
-    (model / "spec/transitions.py").write_text("from slotproof_model.nowhere import nothing\n")
-    _git(model, "commit", "--quiet", "--all", "--message", "broken")
-    (model / "spec/transitions.py").unlink()
-    _git(model, "commit", "--quiet", "--all", "--message", "gone")
-    monkeypatch.setattr(changes, "MODEL", model)
-    assert "can't be read: ModuleNotFoundError" in cli.wrong(["docs", "--diff", "HEAD~1"])
-    assert "there is no spec at HEAD" in cli.wrong(["docs", "--diff", "HEAD"])
-
-
-def test_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
-    monkeypatch.setattr(changes, "MODEL", tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "needs a checkout" in cli.wrong(["docs", "--diff", "HEAD"])
 
 
 # What the pages say --------------------------------------------------------------------
