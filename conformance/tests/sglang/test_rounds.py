@@ -5,6 +5,7 @@ Faults are put into the build itself (`broken_rounds.py`).
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def rounds(rid: str, *accepted: int) -> list[Command]:
 END: list[Command] = [{"do": "close", "session": "s1"}, {"do": "step", "n": 2}]
 OVERSHOT = [OPEN, turn("r1", 5, 8), STEP, *rounds("r1", 3, 2, 4)]
 """Eight tokens, the last of them in a round that accepts two more."""
+
+
+@pytest.mark.parametrize("release", SCRIPTED)
+def test_requests_of_rounds_ask_for_the_logprobs_of_their_prompts(
+    release: str, start: Callable[[str], Engine]
+) -> None:
+    """A round has them by request, a step without drafts by token."""
+    config = replace(CONFIGS["p4-draft"], logprobs=True)
+    referee = play(start(f"sglang=={release}"), Setup(config), [*OVERSHOT, *END])
+    assert [str(each) for each in referee.log[-1].violations] == []
+    shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
+    assert any("logprobs" in snapshot.get("options", ()) for snapshot in shown)
 
 
 def decoded(referee: Referee) -> list[tuple[int, int]]:

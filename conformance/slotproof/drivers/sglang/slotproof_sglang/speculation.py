@@ -215,7 +215,7 @@ class Rounds:
         torch, last = self.torch, self._last(batch.spec_info, width)
         tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
         host = start.to("cpu")
-        answer = None
+        answer, logprobs = None, []
         for position in range(count):
             batch.input_ids = last.to(torch.int64)
             batch.seq_lens = start + (position + 1)
@@ -226,6 +226,9 @@ class Rounds:
             answer = self.worker.target_worker.forward_batch_generation(batch)
             last = answer.next_token_ids
             tokens[:, position] = last
+            logprobs.append(answer.logits_output.next_token_logprobs)
+        if batch.return_logprob:
+            answer.logits_output.next_token_logprobs = torch.stack(logprobs, 1)
         return answer, tokens
 
     def _following(self, ends: Any, tokens: Any, accepted: Any, width: int) -> Any:
