@@ -14,6 +14,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Referee, Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
+from tests.arrays import covers_its_tuples
 from tests.turns import CLOSE, OPEN, STEP, steps, turn
 
 pytestmark = pytest.mark.sglang
@@ -40,6 +41,10 @@ def build(
     assert isinstance(engine, ProcessEngine)
     with closing(engine):
         yield engine
+
+
+def test_a_search_has_each_pair_and_each_triple_of_what_it_offers(build: ProcessEngine) -> None:
+    covers_its_tuples(build.capabilities)
 
 
 LIVES: dict[str, tuple[str, list[Command]]] = {

@@ -21,6 +21,7 @@ from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof.search.symptoms import AcceptedFindings
+from tests.arrays import covers_its_tuples
 from tests.turns import CLOSE, OPEN, STEP, steps, turn
 
 pytestmark = pytest.mark.vllm
@@ -51,6 +52,10 @@ def broken(python_of: Callable[[str], Path]) -> Iterator[ProcessEngine]:
     env = {**os.environ, "PYTHONPATH": str(DRIVER)}
     with closing(ProcessEngine([str(python_of(NEW)), str(BROKEN)], 60, env)) as engine:
         yield engine
+
+
+def test_a_search_has_each_pair_and_each_triple_of_what_it_offers(build: ProcessEngine) -> None:
+    covers_its_tuples(build.capabilities)
 
 
 def tokens(first: int, count: int) -> list[int]:

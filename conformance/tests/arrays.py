@@ -1,0 +1,15 @@
+"""The configurations that a run takes by default, and with ``--strength 3``."""
+
+from __future__ import annotations
+
+from slotproof.engines.base import Capabilities
+from slotproof.search.array import array
+
+
+def covers_its_tuples(offered: Capabilities) -> None:
+    """Check that each pair is in a configuration that the engine takes, and each triple."""
+    for strength in (2, 3):
+        made = array([offered], strength)
+        covered, possible = made.share(strength, made.rows)
+        assert 0 < covered == possible, strength
+        assert all(offered.refuses(config) is None for config in made.configs.values())
