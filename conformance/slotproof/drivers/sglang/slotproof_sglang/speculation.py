@@ -215,7 +215,8 @@ class Rounds:
         torch, last = self.torch, self._last(batch.spec_info, width)
         tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
         host = start.to("cpu")
-        answer, logprobs = None, []
+        answer: Any = None
+        logprobs = []
         for position in range(count):
             batch.input_ids = last.to(torch.int64)
             batch.seq_lens = start + (position + 1)

@@ -1,0 +1,86 @@
+"""A gate looks at a build behind patches of known bugs, and for a part of its time without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.search import baseline, compared, patches
+from slotproof.search.plan import Plan
+
+COUNT, TAIL = "22213-double-count", "22862-no-free-tail"
+WORDS = {"a-count": "Slots on loan are counted once.", "b-other": "Something else is repaired."}
+BUILD = "sglang==0.5.23"
+SOME = ["--engine", BUILD, "--config", "p1", "--examples", "24"]
+
+pytestmark = pytest.mark.usefixtures("earned")
+
+
+@pytest.fixture(autouse=True)
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The reference engine with two bugs in the place of the build; a patch repairs one of them.
+    Returns the patches of each start."""
+    asked: list[tuple[str, ...]] = []
+
+    def open_(spec: EngineSpec) -> InProcessEngine:
+        asked.append(spec.mends)
+        named = [*WORDS] if spec.mends == ("all",) else [*spec.mends]
+        bugs = [TAIL] if "a-count" in named else [COUNT, TAIL]
+        engine = InProcessEngine("+".join(bugs))
+        engine.version = "1"
+        engine.capabilities = replace(engine.capabilities, mends=tuple(named))
+        return engine
+
+    monkeypatch.setattr(EngineSpec, "open", open_)
+    for module in (compared, patches):
+        monkeypatch.setattr(module, "words_of", lambda _: WORDS)
+    return asked
+
+
+def statuses(said: Any) -> dict[str, str]:
+    return {each["name"]: each["status"] for each in said["groups"]}
+
+
+@pytest.mark.slow
+def test_a_bug_that_shows_with_patches_and_without_is_one_group(here: Path, cli: Any) -> None:
+    """And each part shows what the other can't."""
+    path = here / "b.json"
+    code, said = cli.ran("gate", path, *SOME, "--update")
+    count, tail = sorted(said["new"], key=lambda cause: cause["name"] != "a-count")
+    assert code == 0 and count["name"] == "a-count" and len(said["new"]) == 2
+    assert said["search"]["planned"] == 18 and said["unpatched"]["examples"] >= 6
+    groups = {each.name: each for each in baseline.load(path).groups}
+    assert groups.keys() == {"a-count", tail["name"]}
+
+    code, said = cli.ran("gate", path, *SOME, "--seed", "1")
+    assert code == 0 and not said["new"], [each["name"] for each in said["new"]]
+    assert statuses(said) == dict.fromkeys(groups, "still there")
+
+
+@pytest.mark.slow
+def test_patches_that_are_chosen_are_one_part(
+    here: Path, cli: Any, starts: list[tuple[str, ...]]
+) -> None:
+    code, said = cli.ran("gate", here / "b.json", *SOME, "--patch", "none", "--update")
+    assert code == 0 and said["unpatched"] == {} and said["search"]["planned"] == 24
+    assert not any(starts)
+    starts.clear()
+    code, said = cli.ran("gate", here / "b.json", *SOME, "--patch", "all")
+    assert code == 0 and said["unpatched"] == {} and starts[0] == ("all",)
+    assert statuses(said)["a-count"] == "patched", "its trace says nothing behind the patch"
+
+
+def test_the_parts_share_the_time_and_the_examples() -> None:
+    plan = Plan({}, examples=None, seconds=100.0)
+    spec = EngineSpec.parse(BUILD)
+    patched, bare = compared.parts(spec, spec, plan, chosen=False)
+    assert (patched.spec.mends, bare.spec.mends) == (("all",), ())
+    assert patched.base is not None and patched.base.mends == ("all",)
+    assert [each.plan.seconds for each in (patched, bare)] == [75.0, 25.0]
+    (one,) = compared.parts(spec, None, plan, chosen=True)
+    assert one.plan is plan and one.name == ""
