@@ -159,7 +159,9 @@ def _summary(parts: list[Compared], folder: Folder) -> dict[str, Any]:
         "base": None if before is None else _base(before),
         "other_engines": len(it.baseline.groups) - len(it.groups),
         "groups": [*_groups(parts, folder)],
-        "new": [cause_as_json(each, folder) for each in compared.new(parts)],
+        "new": [
+            cause_as_json(each, folder) for each in compared.new([each.head for each in parts])
+        ],
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
         "patches": next(filter(None, (each.head.gate.cut for each in parts)), ""),
         "unearned": report.missing(searches, it.plan, main.part.share),
@@ -237,7 +239,8 @@ def _update(parts: list[Compared], entries: Baseline, path: Path) -> None:
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()
 
-        found = compared.new(parts)  # of all parts together: one bug shows in several
+        # Of all parts together: one bug shows in several.
+        found = compared.new([each.head for each in parts])
         for each in parts:
             entries = each.head.gate.updated(each.head.judged, found, keep, entries)
             found = []

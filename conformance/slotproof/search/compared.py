@@ -154,10 +154,10 @@ def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
     return Folder(out, lambda number, each: names[bool(each.trace.mends)](number, each))
 
 
-def new(parts: Sequence[Compared]) -> list[Cause]:
+def new(parts: Sequence[Looked]) -> list[Cause]:
     """Return the causes of what is new in any part."""
-    gates = [each.head.gate for each in parts]
-    found = [each.finding for part in parts for each in part.head.judged if each.new]
+    gates = [part.gate for part in parts]
+    found = [each.finding for part in parts for each in part.judged if each.new]
     removed: dict[str, str] = {}
     words: dict[str, str] = {}
     for gate in gates:
@@ -171,7 +171,7 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     """All that the base does, as groups that any engine may be in."""
     name, known = base.gate.name, base.gate.baseline
     small_or_not = [replace(each, judged=True) for each in base.judged]
-    found = base.gate.new(small_or_not)
+    found = new([replace(base, judged=small_or_not)])
     with_new = base.gate.updated(small_or_not, found, lambda each: _file(each, folder, known))
     old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
     for index in range(len(known.groups), len(old)):

@@ -21,7 +21,7 @@ from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import Cause, causes
+from slotproof.search.causes import Cause
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
@@ -254,11 +254,6 @@ class Gate:
             return judged
         why = f"the patch {patch} removes both it and a trace of {groups[patch].name}"
         return Judged(judged.finding, groups[patch], why)
-
-    def new(self, judged: list[Judged]) -> list[Cause]:
-        """The causes of what is new."""
-        new = [each.finding for each in judged if each.new]
-        return causes(new, self.removed, self.words, self.method)
 
     def _known(self, found: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:

@@ -233,7 +233,8 @@ def test_a_patch_that_removes_a_group_makes_its_findings_known(
     judged = gate.try_patches(new, trials(Patched("reference")), on_base=False)
     assert [each.group and each.group.name for each in judged] == ["count", None]
     assert judged[0].why == "the patch a-count removes both it and a trace of count"
-    assert [each.name for each in gate.new(judged)] == ["c-tail"]
+    new_ones = [each.finding for each in judged if each.new]
+    assert [each.name for each in causes(new_ones, gate.removed, gate.words)] == ["c-tail"]
     judged = gate.try_patches(new, trials(Patched("reference")), on_base=True)
     assert [each.group for each in judged] == [None, None], "the base does not show it"
 
