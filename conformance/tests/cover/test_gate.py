@@ -21,7 +21,7 @@ from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"
 SMALL = ["--config", "p1", "--examples", "12"]
-DRAFT = ["--config", "p1-draft", "--examples", "60"]
+DRAFT = ["--config", "p1-draft", "--examples", "40"]
 
 
 def written(path: Path, *groups: dict[str, Any]) -> Path:

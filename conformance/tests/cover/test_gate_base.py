@@ -51,7 +51,7 @@ def test_what_the_head_does_no_more_is_mended(here: Path, cli: Any) -> None:
 @pytest.mark.slow
 def test_a_bug_beside_that_of_the_base_is_new(here: Path, cli: Any) -> None:
     both = f"{DOUBLE}+leak-full"
-    more = ["--config", "p1", "--examples", "60"]
+    more = ["--config", "p1", "--examples", "24"]
     code, said = cli.ran("gate", "--base", DOUBLE, "--engine", both, *more)
     assert code == 1 and said["new"]
     code, said = cli.ran("gate", "--base", both, "--engine", DOUBLE, *more)
