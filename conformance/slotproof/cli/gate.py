@@ -110,10 +110,10 @@ def gate(
         compared.kept_in(out / "base", other or spec, plan.seed),
     ]
     with interrupts.noted(), progress_bar(not as_json) as tell:
-        found = [
-            compared.compare(part, entries, workers, folders, tell)
-            for part in compared.parts(spec, other, plan, chosen=patch is not None)
-        ]
+        found: list[Compared] = []
+        for part in compared.parts(spec, other, plan, chosen=patch is not None):
+            if not (found and interrupts.arrived()):
+                found.append(compared.compare(part, entries, workers, folders, tell))
     summary = _summary(found, folders[0])
     if update:
         _update(found, entries, path)

@@ -66,7 +66,8 @@ def run(
     """Run the conformance suite against an engine build."""
     if examples is None and seconds is None:
         examples = EXAMPLES
-    if not everything and (ray is not None or options.jobs_count(jobs or 1) > 1):
+    options.jobs_count(1 if jobs is None else jobs)
+    if not everything and (ray is not None or (jobs or 1) > 1):
         raise UsageProblem(
             "--jobs and --ray go with --all: without it, a run stops at the first finding"
         )
@@ -158,9 +159,9 @@ def _journalled(
         clock = Clock(plan.seconds, journal.run.taken)
         outcome = campaign.search(subject, plan, memory, tell, folder.keep, clock=clock)
         found, removed = _explained(outcome, spec, plan, folder, tell)
-        if before:
-            folder.sweep(f"{spec.stem}-seed{plan.seed}-")
         if not (outcome.interrupted or outcome.unusable):
+            if before:
+                folder.sweep(f"{spec.stem}-seed{plan.seed}-INV-", outcome.engine)
             journal.end(outcome.findings, removed)
         if journal.problem:
             complain(journal.problem)

@@ -18,6 +18,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import near
 from slotproof.matrices.named_findings import NamedFinding, Refused, Seen, again, look
 from slotproof.matrices.table import Cell, Row, Table
+from slotproof.protocol.config import BadConfig
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.campaign import Progress
@@ -115,7 +116,7 @@ def run(
                 if each.asked_of(engine.name):
                     build.replayed[each.name] = look(engine, each, build.folder)
             interrupted = _campaign(build, engine, plan, jobs, tell)
-        except EngineUnusable as problem:
+        except (BadConfig, EngineUnusable) as problem:
             build.problem, interrupted = str(problem), False
         except KeyboardInterrupt:
             interrupted = True

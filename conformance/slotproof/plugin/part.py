@@ -11,7 +11,7 @@ import pytest
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import known_clauses, known_profile, number
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, versioned
-from slotproof.protocol.config import CONFIGS, BadConfig, chosen
+from slotproof.protocol.config import CONFIGS, NUMBERED, BadConfig, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run
@@ -69,6 +69,7 @@ class Part:
         """Run it. A counterexample fails the item with its text; its file is a property."""
         gate, engine = findings.gate, findings.gate.engine
         if (reason := engine.capabilities.refuses(self.plan.configs[self.config])) is not None:
+            item.slotproof_seen = {"refused": {self.config: reason}}  # type: ignore[attr-defined]
             pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
         folder = Folder(self.out, self._name)
         accepted = replace(gate.accepted, ids=gate.accepted.ids | findings.told)
@@ -148,7 +149,13 @@ def parts(config: pytest.Config) -> list[Part]:
     prefix = "--slotproof-"
     baseline_file = option(prefix + "baseline")
     try:
-        configs = chosen(option(prefix + "config") or CONFIGS)  # an item each: few have options
+        names = option(prefix + "config") or CONFIGS  # an item each: few have options
+        if numbered := [name for name in names if NUMBERED.fullmatch(name)]:
+            raise BadConfig(
+                f"{prefix}config {numbered[0]}: `slotproof run` has that one; here are those of "
+                "`slotproof list configs`"
+            )
+        configs = chosen(names)
         examples = number(option(prefix + "examples"), 1, prefix + "examples")
         count = number(option(prefix + "parts"), 1, prefix + "parts")
         seed = number(option(prefix + "seed"), 0, prefix + "seed")

@@ -24,11 +24,16 @@ class Summary:
         self.count, self.passed, self.by_choice = Counter[str](), Counter[str](), Counter[str]()
         self.offered, self.reached = set[str](), set[str]()
         self.missing: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        """Configurations that the engine can't take, and why."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called in the main process, for items of workers too."""
         seen: dict[str, Any] | None = getattr(report, "slotproof_seen", None)
         if seen is None:
+            return
+        self.refused |= seen.get("refused", {})
+        if "engine" not in seen:
             return
         self.engine, self.profile = self.engine or seen["engine"], self.profile or seen["profile"]
         self.failed = self.failed or report.failed
@@ -50,14 +55,20 @@ class Summary:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Strict: nothing found, but not everything seen, is a failure."""
+        """A failure is a session in which nothing was run. Strict: one in which nothing was found,
+        but not everything was seen."""
         worker = hasattr(session.config, "workerinput")
-        if self.strict and not worker and self.engine and not session.exitstatus and self.never():
+        lacking = self.never() if self.engine else self.refused
+        if (self.strict or not self.engine) and not worker and not session.exitstatus and lacking:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """A few lines under a heading of their own."""
         if not self.engine:
+            for name, reason in [*self.refused.items()][:1]:
+                text = f"slotproof: the engine can take no configuration (as {name}: {reason}); "
+                text += "`slotproof run` has others"
+                terminalreporter.write_line(plain(text), red=True)
             return
         terminalreporter.section("slotproof")
         ran = f"{self.count['commands']} in {self.run.total()} examples"

@@ -162,7 +162,10 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
     """Return an array of the levels that all of some engines offer. Raises :class:`BadConfig`."""
     made = levels(offered[0])
     for other in offered[1:]:
-        both = {n: tuple(x for x in every if x in levels(other)[n]) for n, every in made.items()}
+        theirs = levels(other)
+        both = {
+            n: tuple(x for x in every if x in theirs.get(n, every)) for n, every in made.items()
+        }
         made = {name: every or made[name] for name, every in both.items()}
     every = [row for row in _rows(made, offered, strength) if not _refused(row, offered)]
     if not every:
@@ -183,7 +186,12 @@ def config_of(row: Row) -> EngineConfig:
     made = {name: level for name, level in row.items() if name in fields and name not in FIELDS}
     ways = dict.fromkeys(row["ways"], True)
     sizes = {name: make(*map(row.get, _needs(make))) for name, make in FIELDS.items()}
-    return EngineConfig.from_json(made | ways | sizes)
+    named = {name: row[name] for name in FIELDS.keys() - FEATURES.keys() if name in row}
+    if context := named.get("context_len"):
+        sizes["total_tokens"] = max(
+            sizes["total_tokens"], -(-context // row["page_size"]) * row["page_size"]
+        )
+    return EngineConfig.from_json(made | ways | sizes | named)
 
 
 def levels(offered: Capabilities) -> dict[str, Levels]:
@@ -201,14 +209,27 @@ def levels(offered: Capabilities) -> dict[str, Levels]:
             made[name] = every[:1]
         elif offered.config.get(name) and name not in FIELDS:
             made[name] = _some(every, offered.config[name])
-    return made
+    return made | _named(offered, made)
+
+
+def _named(offered: Capabilities, made: Mapping[str, Levels]) -> dict[str, Levels]:
+    """Return sizes that an engine names and that no levels make: they are features themselves."""
+    return {
+        name: _some((), values)
+        for name, make in FIELDS.items()
+        if name not in FEATURES
+        and (values := offered.config.get(name))
+        and not any(make(*each) in values for each in product(*(made[n] for n in _needs(make))))
+    }
 
 
 def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
-    """Return the levels that are offered; where none of them is, the first, middle and last."""
+    """Return the levels that are offered; where few are, also the first, middle and last."""
     known = list(offered)
-    among = tuple(level for level in wanted if level in known)
-    return among or tuple(dict.fromkeys((known[0], known[len(known) // 2], known[-1])))
+    among = [level for level in wanted if level in known]
+    if len(among) < 2:
+        among += [known[0], known[len(known) // 2], known[-1]]
+    return tuple(dict.fromkeys(among))
 
 
 Condition = tuple[Callable[..., bool], tuple[str, ...]]
@@ -219,8 +240,9 @@ def constraints(offered: Capabilities) -> Iterator[Condition]:
     """Yield the conditions on the levels of a configuration."""
     for test in CONSTRAINTS:
         yield test, _needs(test)
+    named = _named(offered, levels(offered))
     for name, make in FIELDS.items():
-        if values := offered.config.get(name):
+        if name not in named and (values := offered.config.get(name)):
             yield (lambda *each, make=make, values=values: make(*each) in values), _needs(make)
     if offered.whole_chunks:
         yield (lambda page, chunk: chunk_tokens(page, chunk) % page == 0), ("page_size", "chunk")

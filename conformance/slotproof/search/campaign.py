@@ -435,11 +435,12 @@ class _Campaign:
                 self.keep(self.findings.all())
             else:
                 replays += what
-                self.outcome.replays += what
                 self.progress("shrinking", replays, max(most, replays))
 
         results = self.workers.map(tasks, shorter, self.stop)
-        self.findings.shrunk(found, filter(None, chain.from_iterable(results)))
+        self.outcome.replays += sum(result.replays for result in results)
+        smaller = chain.from_iterable(result.smaller for result in results)
+        self.findings.shrunk(found, filter(None, smaller))
         if found:
             self.keep(self.findings.all())
 

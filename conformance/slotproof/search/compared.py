@@ -155,16 +155,19 @@ def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
 
 
 def new(parts: Sequence[Looked]) -> list[Cause]:
-    """Return the causes of what is new in any part."""
+    """Return the causes of what is new in any part. Of findings with one identity that of the first
+    part stays: behind patches it is another bug than those that are patched."""
     gates = [part.gate for part in parts]
-    found = [each.finding for part in parts for each in part.judged if each.new]
+    found: dict[str, Finding] = {}
     removed: dict[str, str] = {}
     words: dict[str, str] = {}
-    for gate in gates:
-        removed |= gate.removed
-        words |= gate.words
+    for part in parts:
+        new = {each.finding.id: each.finding for each in part.judged if each.new}
+        removed |= {id_: patch for id_, patch in part.gate.removed.items() if id_ not in found}
+        words |= part.gate.words
+        found = new | found
     method = next(filter(None, (gate.method for gate in gates)), "")
-    return causes(found, removed, words, method)
+    return causes([*found.values()], removed, words, method)
 
 
 def baseline_of(base: Looked, folder: Folder) -> Baseline:

@@ -77,11 +77,11 @@ class Folder:
             self._places[path] = beside if other else path
         return self._places[path]
 
-    def sweep(self, prefix: str) -> None:
-        """Remove traces that a killed process left and that are no findings any more."""
+    def sweep(self, prefix: str, build: str) -> None:
+        """Remove traces of a build that a killed process left and that are no findings any more."""
         for path in self.out.glob(f"{prefix}*{SUFFIX}"):
-            if path not in self._there:
-                with suppress(OSError):
+            with suppress(OSError, ValueError):  # it can't be removed, or is no trace
+                if path not in self._there and load_trace(path).identity.title == build:
                     path.unlink()
 
     def problem(self, finding: Finding) -> str | None:

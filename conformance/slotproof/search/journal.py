@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import math
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.shapes import misfit_of
@@ -29,6 +32,7 @@ from slotproof.search.campaign import Outcome, Subject, search
 from slotproof.search.examples import Search, Searched
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Clock, Plan, Stop
+from slotproof.search.shrinking import Shrunk
 from slotproof.search.workers import Done, Event, R, Task, Workers, no_matter
 from slotproof.support import bounds, interrupts, sources
 from slotproof_model.spec.profiles import profile_named
@@ -58,7 +62,7 @@ class Head:
     slotproof: str = field(default_factory=sources.release)
     sources: str = field(default_factory=sources.digest)
     """A digest of slotproof's own code: another one draws other examples."""
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     kind: Literal["head"] = "head"
 
     @classmethod
@@ -88,12 +92,19 @@ class TaskLine:
     """Seconds of the campaign."""
     told: int
     """Examples, or replays."""
-    result: Searched | list[Finding | None]
+    result: Searched | Shrunk
     kind: Literal["task"] = "task"
 
     @property
+    def is_idle(self) -> bool:
+        """Whether there was no time for an example of the batch."""
+        result = self.result
+        return isinstance(result, Searched) and result.rest is not None and not result.examples
+
+    @property
     def findings(self) -> list[Finding]:
-        found = self.result if isinstance(self.result, list) else self.result.findings
+        result = self.result
+        found = result.smaller if isinstance(result, Shrunk) else result.findings
         return [each for each in found if each is not None]
 
 
@@ -161,6 +172,7 @@ class Remembering:
     ) -> None:
         self.run, self.workers, self.journal = run, workers, journal
         self.jobs = workers.jobs if workers is not None else 1
+        self.done = {**run.done}
         self.memory, self.over = bool(run.done), False
         self.at = 0.0
         """Seconds of the campaign at the last line that was asked for."""
@@ -171,8 +183,10 @@ class Remembering:
         """Results in the order of the tasks."""
         results: dict[int, Any] = {}
         for number, task in enumerate(tasks):
-            if (line := self.run.done.get(task.key)) is not None:
+            if (line := self.done.get(task.key)) is not None:
                 results[number], self.at = _result_of(line, task), max(self.at, line.at)
+                if line.is_idle:
+                    del self.done[task.key]  # the rest has the same key, and somebody has to run it
                 told: list[Finding | int] = [*line.findings, line.told]
                 for what in told:
                     event(number, what)
@@ -207,14 +221,16 @@ class Remembering:
 
 
 def _result_of(line: TaskLine, task: Any) -> Any:
-    if isinstance(task, Search) == isinstance(line.result, list):
+    if isinstance(task, Search) != isinstance(line.result, Searched):
         raise ValueError(f"{line.key}: the result of another task")
     return line.result
 
 
 def _nothing(task: Any) -> Any:
     """Return the result of a task that nobody ran."""
-    return Searched(rest=task.batch) if isinstance(task, Search) else [None] * len(task.findings)
+    if isinstance(task, Search):
+        return Searched(rest=task.batch)
+    return Shrunk([None] * len(task.findings))
 
 
 class _Told(Clock):
@@ -272,7 +288,7 @@ class Journal:
     def _write(self, line: Line) -> None:
         if self.problem:
             return  # a line is of use only after those before it
-        text = LINE.dump_json(line) + b"\n"
+        text = _dumped(line) + b"\n"
         left = memoryview(text)
         try:
             while left:
@@ -291,6 +307,15 @@ class Journal:
     def close(self) -> None:
         """Let another process write."""
         os.close(self._file)
+
+
+def _dumped(line: Line) -> bytes:
+    """Return the JSON of a line; a lone surrogate, which has no UTF-8, is spelt out in it."""
+    try:
+        return LINE.dump_json(line)
+    except PydanticSerializationError:
+        text = json.dumps(LINE.dump_python(line, mode="json"), ensure_ascii=False)
+        return re.sub("[\ud800-\udfff]", lambda lone: f"\\\\u{ord(lone[0]):04x}", text).encode()
 
 
 def read(path: Path) -> tuple[list[Run], int]:
@@ -313,7 +338,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
     end = number = 0
     try:
         with path.open("rb") as file:
-            while text := file.readline(bounds.LINE_BYTES + 1):
+            while text := file.readline(bounds.JOURNAL_LINE_BYTES + 1):
                 end, number = end + len(text), number + 1
                 try:
                     if not text.endswith(b"\n"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -63,6 +64,8 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
     plans = [run.head.plan for run in runs]
     configs = {name: each for plan in plans for name, each in plan.configs.items()}
     whole = replace(plans[0], configs=configs, examples=None, seconds=float("inf"))
+    if any(plan.configs != plans[0].configs for plan in plans):
+        whole = replace(whole, array=None)  # several arrays have no share in common
     outcomes = [run.outcome() for run in runs]
     return reduce(_joined, outcomes), whole, [each.points for each in outcomes]
 
@@ -76,6 +79,7 @@ def _joined(one: Outcome, other: Outcome) -> Outcome:
     one.accepted |= other.accepted
     for name in ("run", "shown", "spent"):
         setattr(one, name, getattr(one, name) + getattr(other, name))
+    one.planned = dict(Counter(one.planned) + Counter(other.planned))
     one.seconds += other.seconds
     one.replays += other.replays
     one.interrupted |= other.interrupted

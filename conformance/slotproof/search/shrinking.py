@@ -30,6 +30,15 @@ class Spent(Exception):
     """No replay is left, or no time for one."""
 
 
+@dataclass
+class Shrunk:
+    """The result of shrinking some findings."""
+
+    smaller: list[Finding | None]
+    """For each a shorter one, or none if it was left out."""
+    replays: int = 0
+
+
 @dataclass(frozen=True)
 class Shrink:
     """A task: shrink findings of one clause, one after the other; what one explains is not shrunk.
@@ -51,22 +60,27 @@ class Shrink:
         )
         return f"{self.findings[0].mark.clause}, {self.plan.shrink}: {', '.join(seen)}"
 
-    def run(self, engine: Engine, tell: Tell, stop: Stop) -> list[Finding | None]:
-        """For each a shorter one, or none if it was left out; where the time or an interrupt
-        ends it, as short as it is by then. ``tell`` of each, and of replays as they are made."""
-        results: list[Finding | None] = []
+    def run(self, engine: Engine, tell: Tell, stop: Stop) -> Shrunk:
+        """Shrink each as far as there is time. ``tell`` of each, and of replays as they are
+        made."""
+        result = Shrunk([])
+
+        def counted(what: Finding | int) -> None:
+            result.replays += 0 if isinstance(what, Finding) else what
+            tell(what)
+
         known = list(self.known)
         tried: set[str] = set()
         for finding in self.findings:
             if finding.id in tried or explained(finding.mark, known):
-                results.append(None)
+                result.smaller.append(None)
                 continue
-            small = _Shrinking(self.plan, finding, known, engine, tell, stop).go()
+            small = _Shrinking(self.plan, finding, known, engine, counted, stop).go()
             tried.add(finding.id)
             known.append(small.mark)
-            results.append(small)
+            result.smaller.append(small)
             tell(small)
-        return results
+        return result
 
 
 class _Shrinking:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 LINE_BYTES = 8 << 20
 """A line of a log or of a driver: read whole, and forty times its size as Python objects."""
+JOURNAL_LINE_BYTES = 256 << 20
+"""A line of a journal: the findings of 64 examples, some of 2 MB."""
 TRACE_BYTES = 4 << 20
 """A trace: read whole, and copied. A longer one is written without its figures."""
 BASELINE_BYTES = 1 << 20

@@ -27,6 +27,15 @@ ENGINES: dict[str, Capabilities] = {
     "rounds in chunks": replace(REFERENCE, rounds_in_chunks=True),
     "one way": replace(REFERENCE, config=REFERENCE.config | {"loan_publishes": [True]}),
     "a mixed way": replace(REFERENCE, config={"loan_publishes": [True], "drops_last": [False]}),
+    "some sizes": replace(
+        REFERENCE,
+        page_sizes=(1, 8, 64),
+        config=REFERENCE.config | {"draft": [0, 1, 3], "window": [0, 4], "topk": [1, 2]},
+    ),
+    **{
+        f"one {name}": replace(REFERENCE, config=REFERENCE.config | {name: [value]})
+        for name, value in {"rows": 64, "context_len": 4096, "total_tokens": 4096}.items()
+    },
     "listed sizes": replace(REFERENCE, config=REFERENCE.config | {"total_tokens": [64, 96]}),
 }
 
@@ -80,6 +89,18 @@ def test_what_an_engine_does_not_offer_is_fixed() -> None:
     assert fixed["page_size"] == 1 and fixed["window"] == 0 and fixed["priority"] is False
     assert fixed.keys() < FEATURES.keys()
     assert array([SERVER]).fixed == {}
+
+
+def test_what_an_engine_offers_beside_the_levels_is_taken() -> None:
+    """A few of its values are levels; those of a size that no levels make are features."""
+    some = array([ENGINES["some sizes"]])
+    assert (some.levels["page_size"], some.levels["draft"]) == ((1, 8, 64), (0, 1, 3))
+    assert (some.levels["window"], some.levels["topk"]) == ((0, 4), (1, 2))
+    for name in ("rows", "context_len", "total_tokens"):
+        made = array([ENGINES[f"one {name}"]])
+        (value,) = ENGINES[f"one {name}"].config[name]
+        assert {getattr(each, name) for each in made.configs.values()} == {value}
+        assert made.fixed[name] == value
 
 
 def test_sizes_are_at_their_boundaries() -> None:

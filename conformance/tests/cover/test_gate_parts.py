@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
+from slotproof.reports.trace import load_trace
 from slotproof.search import baseline, compared, patches
+from slotproof.search.findings import Finding, Mark
+from slotproof.search.gate import Judged
 from slotproof.search.plan import Plan
 
 COUNT, TAIL = "22213-double-count", "22862-no-free-tail"
 WORDS = {"a-count": "Slots on loan are counted once.", "b-other": "Something else is repaired."}
 BUILD = "sglang==0.5.23"
+TRACE = Path(__file__).parents[1] / "snapshots" / "no-free-tail.itf.json"
 SOME = ["--engine", BUILD, "--config", "p1", "--examples", "24"]
 
 pytestmark = pytest.mark.usefixtures("earned")
@@ -73,6 +78,37 @@ def test_patches_that_are_chosen_are_one_part(
     code, said = cli.ran("gate", here / "b.json", *SOME, "--patch", "all")
     assert code == 0 and said["unpatched"] == {} and starts[0] == ("all",)
     assert statuses(said)["a-count"] == "patched", "its trace says nothing behind the patch"
+
+
+def test_an_interrupt_in_the_first_part_is_the_end(
+    here: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what the first part found is told."""
+    compare, done = compared.compare, list[str]()
+
+    def once(part: compared.Part, *others: Any) -> compared.Compared:
+        result = compare(part, *others)
+        done.append(part.name)
+        return result
+
+    monkeypatch.setattr(compared, "compare", once)
+    monkeypatch.setattr("slotproof.cli.gate.interrupts.arrived", lambda: bool(done))
+    code, said = cli.ran("gate", here / "b.json", *SOME, "--update")
+    assert done == ["patched"] and said["new"] and said["unpatched"] == {}
+    assert len(baseline.load(here / "b.json").groups) == 1, code
+
+
+def test_what_shows_behind_a_patch_is_not_its_bug() -> None:
+    """The build without patches shows a bug that a patch removes, under the same identity."""
+    finding = Finding(Mark("INV-OWNER.lost", ("T-SAVE",), "step"), load_trace(TRACE), 1)
+    bare = SimpleNamespace(removed={finding.id: "a-count"}, words=WORDS, method="")
+    behind = SimpleNamespace(removed={}, words=WORDS, method="")
+
+    def parts(*gates: Any) -> list[Any]:
+        return [SimpleNamespace(gate=gate, judged=[Judged(finding)]) for gate in gates]
+
+    assert [each.patch for each in compared.new(parts(behind, bare))] == [""]
+    assert [each.patch for each in compared.new(parts(bare))] == ["a-count"]
 
 
 def test_the_parts_share_the_time_and_the_examples() -> None:

@@ -20,11 +20,13 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome, Subject
+from slotproof.search.examples import Search, Searched
 from slotproof.search.journal import BadJournal, Head, Journal, Remembering, Run, read
 from slotproof.search.page import left, merged
 from slotproof.search.plan import Clock, Plan
 from slotproof.search.workers import Here, Processes, Workers
 
+TRACES = Path(__file__).parents[3] / "docs" / "findings"
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
 SOME = {name: CONFIGS[name] for name in ("p1", "p4-draft")}
@@ -120,6 +122,51 @@ class Dying(Here):
             results[index] = tasks[index].run(self.engine, lambda what: event(0, what), stop)
             done(index, results[index])
         return [results[index] for index in range(len(tasks))]
+
+
+class Late(Here):
+    """Workers that have time for so many batches; then for none, until somebody interrupts."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__(InProcessEngine(BOTH))
+        self.left, self.idle = batches, 0
+
+    def map(self, tasks: Any, event: Any, stop: Any, done: Any = None) -> Any:
+        results = []
+        for number, task in enumerate(tasks):
+            if isinstance(task, Search) and not self.left:
+                self.idle += 1
+                result: Any = Searched(rest=task.batch)
+            else:
+                self.left -= isinstance(task, Search)
+                result = task.run(self.engine, lambda what: event(0, what), stop)
+            done(number, result)
+            results.append(result)
+        if self.idle > 5:
+            raise KeyboardInterrupt
+        return results
+
+
+def test_batches_without_time_for_an_example_are_tried_again(tmp_path: Path) -> None:
+    """Their lines say the same each time: who reads the journal must not wait for another one."""
+    path, plan = tmp_path / "a", replace(PLAN, examples=None, seconds=3600.0)
+    outcome = go_on(path, Late(3), plan)
+    assert outcome.examples and outcome.interrupted
+    assert only(path).outcome().examples == outcome.examples
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # not at its end
+    assert go_on(path, Late(2), plan).examples > outcome.examples
+
+
+def test_words_without_an_encoding_are_kept(whole: Whole, tmp_path: Path) -> None:
+    """An engine of this process says what it likes."""
+    finding = whole[1].findings[0]
+    wrong = replace(finding.trace.violations[0], detail="bad byte \udc80, ≠")
+    finding = replace(finding, trace=replace(finding.trace, violations=[wrong]))
+    with closing(Journal(tmp_path / "a", Head.of(SUBJECT, "", PLAN))) as journal:
+        journal.end([finding], {})
+    end = only(tmp_path / "a").end
+    assert end is not None
+    assert end.findings[0].trace.violations[0].detail == "bad byte \\udc80, ≠"
 
 
 class Killed(BaseException):
@@ -252,6 +299,9 @@ def test_two_folders_merge_to_all_that_each_found(whole: Whole, other: Path) -> 
     assert ids[2] == ids[0] | ids[1] and both.examples == one.examples + two.examples
     assert both.coverage.commands == one.coverage.commands + two.coverage.commands
     assert both.interrupted and plan.configs == SOME and points == [one.points, two.points]
+    assert both.planned == {"p1": 40, "p4-draft": 40}
+    one_config = replace(runs[1].head, configs={"p1": CONFIGS["p1"]})
+    assert merged([runs[0], Run(one_config)])[1].array is None
     with pytest.raises(BadJournal, match="two journals have the seed 0"):
         merged([runs[0], runs[0]])
     with pytest.raises(BadJournal, match="not the same subject"):
@@ -299,8 +349,12 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
     (path,) = tmp_path.glob("*.journal.jsonl")
     traces = {each: each.read_bytes() for each in tmp_path.glob("*.itf.json")}
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
-    gone = next(iter(traces)).with_name(path.name.partition(".")[0] + "-INV-X.itf.json")
-    gone.write_text("a longer way")
+    stem = path.name.removesuffix(".journal.jsonl")
+    (tmp_path / f"{stem}-INV-X.itf.json").write_bytes(next(iter(traces.values())))
+    for name in ("INV-Y", "2"):  # of another build, and of a run without --all
+        stays = tmp_path / f"{stem}-{name}.itf.json"
+        stays.write_bytes((TRACES / "sglang-0.5.23-abort-waits.itf.json").read_bytes())
+        traces[stays] = stays.read_bytes()
     cli.ran("run", *argv, "--out", tmp_path)
     assert path.read_bytes().count(b'"kind":"head"') == 1, "it went on"
     assert {each: each.read_bytes() for each in tmp_path.glob("*.itf.json")} == traces
@@ -309,6 +363,7 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
+        (["run", "--all", "--jobs", "0"], "--jobs must be at least 1, not 0"),
         (["report", "nowhere"], "nowhere: No such file"),
         (["report", "."], "has no journal: `slotproof run --all --out .` writes it"),
         (["run", "--ray", "local"], "--jobs and --ray go with --all"),

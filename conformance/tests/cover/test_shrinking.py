@@ -170,7 +170,7 @@ def shrunk(engine: InProcessEngine, commands: list[Command], plan: Plan) -> Trac
     rows, violations = rows_of(log), log[-1].violations
     trace = Trace("x", "x", "reference", CONFIGS["p1"], 0, rows, violations, minimal=False)
     finding = Finding(mark(log[-1], violations[0]), trace, 1)
-    (small,) = Shrink(plan, (finding,), ()).run(engine, lambda _: None, lambda: False)
+    (small,) = Shrink(plan, (finding,), ()).run(engine, lambda _: None, lambda: False).smaller
     assert small is not None
     return small.trace
 

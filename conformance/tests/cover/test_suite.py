@@ -135,6 +135,8 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
     result = run(pytester, *SUITE, engine, "--slotproof-config=p4", "-rs")
     result.assert_outcomes(skipped=5)
     result.stdout.fnmatch_lines(["*can't take p4: page size 4 is not offered"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, "nothing was looked at"
+    result.stdout.fnmatch_lines(["slotproof: the engine can take no configuration (as p4: *"])
 
 
 @pytest.mark.parametrize(
@@ -142,6 +144,10 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
     [
         ([], "slotproof needs an engine: --slotproof-engine=reference, sglang"),
         (["--slotproof-engine=reference", "--slotproof-config=p3"], "unknown configuration 'p3'"),
+        (
+            ["--slotproof-engine=reference", "--slotproof-config=pairs-01"],
+            "pairs-01: `slotproof run` has that one",
+        ),
         (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
         (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
         (["--slotproof-engine=reference", "--slotproof-ignore=X"], "there is no clause 'X'"),

@@ -42,13 +42,13 @@ def _sense(rng: Random, line: Any) -> Any:
     number = rng.choice((0, 1, 2, 3, 1000, 10**9, 10**18, -1))
     way = rng.randrange(6)
     result = line.get("result", line)
-    found = result if isinstance(result, list) else result.get("findings", ())
+    found = result.get("smaller", result.get("findings", ()))
     findings = [each for each in found if each]
     if way == 0 and findings:
         finding = rng.choice(findings)
         part = rng.choice((finding, finding["mark"], finding["trace"]))
         part[rng.choice(list(part))] = rng.choice((any_odd(rng), number))
-    elif way == 1 and isinstance(result, dict):
+    elif way == 1:
         result[rng.choice(list(result))] = rng.choice((any_odd(rng), number, []))
     elif way == 2 and "coverage" in result:
         part = result["coverage"]
