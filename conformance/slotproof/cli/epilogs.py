@@ -64,7 +64,11 @@ STATUSES: dict[str, dict[int, str]] = {
         "mended",
         INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
     },
-    "report": _SEARCHED,
+    "report": {
+        CONFORMS: "conforms: the journals have no finding",
+        FOUND: "a cause was found, known or not",
+        INCONCLUSIVE: "inconclusive: examples or transitions are missing, or a run goes on",
+    },
     "matrix": _SEARCHED,
     "replay": {
         CONFORMS: "no clause is violated, or both builds do the same",

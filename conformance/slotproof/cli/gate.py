@@ -58,7 +58,7 @@ def gate(
     mended_fails: bool = option(
         "--mended-fails",
         "Search",
-        "Fail also if a group of the baseline does not show any more.",
+        "Fail also if a group of the baseline is not found any more.",
         False,
     ),
     profile: str | None = options.PROFILE,
@@ -71,7 +71,7 @@ def gate(
 ) -> int:
     """Replay the traces of a baseline, search the build, and fail on what is new.
 
-    With --base another build is searched first, and what it does is known as well.
+    With --base another build is searched first, and its findings are accepted, too.
     """
     entries = opened(baseline, update, base)
     path = baseline or Path()

@@ -53,7 +53,7 @@ SEED = option("--seed N", "Search", "The same seed gives the same search.", 0)
 STEPS = option("--steps N", "Search", "Rules per example at most.", 40)
 JOBS = option("--jobs N", "Search", "Processes at once, each with an engine.", 1)
 TRACES = option("--out DIR", "Output", "Folder for counterexamples.", Path("slotproof-traces"))
-LOG = option("--log FILE", "Output", "Write what the engine is told and answers, for `validate`.")
+LOG = option("--log FILE", "Output", "Write the commands and the engine's answers, for `validate`.")
 JSON = option("--json", "Output", "One JSON document on standard output.", False)
 
 

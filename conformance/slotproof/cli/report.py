@@ -23,7 +23,7 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import labelled
 
 PAGE = Path("report.html")
-BASELINE_HELP = "Causes with a finding of this baseline are known."
+BASELINE_HELP = "List causes with a finding of this baseline as known."
 
 
 def report(

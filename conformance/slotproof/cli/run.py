@@ -35,12 +35,12 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, complain, labelled
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
-STRENGTH_HELP = "Features that meet in some configuration: 2 or 3, which takes four times as long."
+STRENGTH_HELP = "Cover each pair (2) or each triple (3) of feature levels; 3 takes four times as long."
 JOBS_HELP = (
     "Processes at once, with --all. Default: 1; with --ray, one per processor of the cluster."
 )
 RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
-SECONDS_HELP = "Search for so long; with --examples, at most so long."
+SECONDS_HELP = "Time of the search; with --examples, at most."
 
 
 def run(
