@@ -35,7 +35,9 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, complain, labelled
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
-STRENGTH_HELP = "Cover each pair (2) or each triple (3) of feature levels; 3 takes four times as long."
+STRENGTH_HELP = (
+    "Cover each pair (2) or each triple (3) of feature levels; 3 takes four times as long."
+)
 JOBS_HELP = (
     "Processes at once, with --all. Default: 1; with --ray, one per processor of the cluster."
 )
