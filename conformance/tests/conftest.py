@@ -211,7 +211,7 @@ def hostile() -> Trace:
         minimal=False,
         config_name=EVIL,
         chosen_profile=EVIL,
-        set_aside=(EVIL,),
+        ignored=(EVIL,),
     )
 
 

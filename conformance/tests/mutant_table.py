@@ -118,7 +118,7 @@ def kill(name: str, plan: Plan, seeds: int) -> Killed:
 def _alone(engine: InProcessEngine, plan: Plan, group: str, trace: Trace) -> int | None:
     """Return the length of a trace that the group alone finds. A crash counts for no group."""
     oracles = FINDERS[group]
-    log = play(engine, replace(trace.setup, set_aside=(), oracles=oracles), trace.commands).log
+    log = play(engine, replace(trace.setup, ignored=(), oracles=oracles), trace.commands).log
     if any(each.oracle for each in log[-1].violations):
         return len(log)
     there = {trace.config_name: trace.config}

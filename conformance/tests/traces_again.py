@@ -50,7 +50,7 @@ def committed(only: str = "*.itf.json") -> list[Path]:
 def build_of(trace: Trace) -> EngineSpec:
     """Return the build that a trace was found on. A driver's option is in the trace's command."""
     if not trace.spec.startswith("cmd:"):
-        return EngineSpec(trace.found_on, step_timeout=PATIENCE, mends=trace.mends)
+        return EngineSpec(trace.found_on, step_timeout=PATIENCE, patches=trace.patches)
     name, _, release = trace.engine.partition(" ")
     python = of_release(f"{name}=={release}").python
     command = [str(python), str(FAMILIES[name].driver), *_options(trace)]
@@ -94,7 +94,7 @@ def by_build(paths: Iterable[Path]) -> dict[tuple[str, ...], list[tuple[Path, Tr
     found = defaultdict(list)
     for path in paths:
         trace = load_trace(path)
-        found[trace.engine, trace.spec.partition(":")[0], *_options(trace), *trace.mends].append(
+        found[trace.engine, trace.spec.partition(":")[0], *_options(trace), *trace.patches].append(
             (path, trace)
         )
     return found

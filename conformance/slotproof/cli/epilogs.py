@@ -60,8 +60,8 @@ STATUSES: dict[str, dict[int, str]] = {
     "run": _SEARCHED,
     "gate": {
         CONFORMS: "green: nothing new",
-        FOUND: "something new: with --base, what it does alone; with --mended-fails, something "
-        "mended",
+        FOUND: "something new: with --base, what it does alone; with --fail-on-fixed, something "
+        "fixed",
         INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
     },
     "report": {

@@ -16,6 +16,7 @@ REPLACED = {
     "--python": "the Python follows the engine: --engine ENGINE@PYTHON",
     "--device": "the device follows the engine: --engine reference@cuda",
     "--mend": "it is --patch",
+    "--mended-fails": "it is --fail-on-fixed",
     "--set-aside": "it is --ignore",
     "--envs": "the environment variable SLOTPROOF_ENVS names the folder",
     "diff": "it is replay TRACE --engine A --against B",

@@ -42,7 +42,7 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
 def unpatched(trace: Trace, path: Path) -> Trace:
     """Return the trace of a replay on the same release without patches that still breaks the first
     clause. Raises :class:`UsageProblem` with one line."""
-    build, patches = trace.identity, ", ".join(trace.mends)
+    build, patches = trace.identity, ", ".join(trace.patches)
     store, name = Store(default_folder()), f"{build.name}=={build.release}"
     entry = store.find(name) if build.release else None
     if entry is None or store.damage(entry):

@@ -23,7 +23,7 @@ from slotproof.search.baseline import Baseline
 from slotproof.search.compared import BEHIND, Compared, Looked
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder, unused
-from slotproof.search.gate import CHANGED, MENDED, NOT_TRIED, PATCHED, STILL_THERE, Judged, beside
+from slotproof.search.gate import CHANGED, FIXED, NOT_TRIED, PATCHED, STILL_THERE, Judged, beside
 from slotproof.search.plan import Plan
 from slotproof.support import interrupts
 from slotproof.support.files import write_whole
@@ -55,8 +55,8 @@ def gate(
     seed: int = options.SEED,
     jobs: int = options.JOBS,
     update: bool = option("--update", "Output", "Add what is found to the baseline.", False),
-    mended_fails: bool = option(
-        "--mended-fails",
+    fail_on_fixed: bool = option(
+        "--fail-on-fixed",
         "Search",
         "Fail also if a group of the baseline is not found any more.",
         False,
@@ -118,7 +118,7 @@ def gate(
     if update:
         _update(found, entries, path)
     summary["added"] = update
-    summary["status"] = _status(summary, mended_fails)
+    summary["status"] = _status(summary, fail_on_fixed)
     if junit is not None:
         with writing(junit, "--junit"):
             write_whole(junit, results.junit(summary))
@@ -210,18 +210,18 @@ def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
 
 def _rank(told: dict[str, Any]) -> int:
     """Return a number that is less, the more the status of a group or of a trace says."""
-    return (CHANGED, STILL_THERE, MENDED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
+    return (CHANGED, STILL_THERE, FIXED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 
 def _told(each: Judged, folder: Folder) -> dict[str, Any]:
     return {**finding_as_json(each.finding, folder), "why": each.why}
 
 
-def _status(summary: dict[str, Any], mended_fails: bool) -> int:
+def _status(summary: dict[str, Any], fail_on_fixed: bool) -> int:
     """1 only for what is new and was not added; 3 where something could not be judged, or the
     search of a build was not enough for a verdict."""
-    mended = any(each["status"] == MENDED for each in summary["groups"])
-    if (summary["new"] and not summary["added"]) or (mended and mended_fails):
+    fixed = any(each["status"] == FIXED for each in summary["groups"])
+    if (summary["new"] and not summary["added"]) or (fixed and fail_on_fixed):
         return FOUND
     lacking = summary["not_judged"] or summary["cut"] or summary["unearned"]
     return INCONCLUSIVE if lacking else CONFORMS
@@ -294,14 +294,14 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
 
 def _verdict(summary: dict[str, Any]) -> str:
     search, groups = summary["search"], summary["groups"]
-    mended = sum(each["status"] == MENDED for each in groups)
-    known = f"{len(groups)} known" + (f", {mended} of them mended" if mended else "")
+    fixed = sum(each["status"] == FIXED for each in groups)
+    known = f"{len(groups)} known" + (f", {fixed} of them fixed" if fixed else "")
     seed = f"(seed {search['seed']})"
     if summary["new"]:
         added = ", added to the baseline: explain it" if summary["added"] else ""
         return f"{counted(summary['new'], 'new ')}{added}, {known} {seed}"
     if summary["status"] == FOUND:
-        return f"mended: nothing new, {known} {seed}"
+        return f"fixed: nothing new, {known} {seed}"
     if summary["status"] == CONFORMS:
         return f"green: nothing new, {known} {seed}"
     unearned = summary["unearned"] and summary["unearned"]["text"]

@@ -62,7 +62,7 @@ def _table(what: Things) -> dict[str, Any]:
             return {
                 name: {"sentence": sentence, "engine": family.name}
                 for family in FAMILIES.values()
-                for name, sentence in family.mends.items()
+                for name, sentence in family.patches.items()
             }
         case Things.TRANSITIONS:
             return {

@@ -39,7 +39,7 @@ def matrix(
         config,
         examples=options.number(examples, 1, "--examples"),
         seed=options.number(seed, 0, "--seed"),
-        set_aside=options.known_clauses(ignore),
+        ignored=options.known_clauses(ignore),
         seconds=seconds,
     )
     named = _named(traces)

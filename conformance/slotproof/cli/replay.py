@@ -48,9 +48,9 @@ def replay(
         )
     choices = options.known_profile(profile) or options.known_profile(old.chosen_profile)
     patches = [] if patch == ["none"] else patch
-    wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.mends)
+    wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.patches)
     if against is not None:
-        other = EngineSpec.parse(against, step_timeout, patches, old.mends)
+        other = EngineSpec.parse(against, step_timeout, patches, old.patches)
         return compared(old, wanted, other, choices, as_json)
     with logged(wanted.open(), log) as under_test:
         new = old.again(under_test, wanted.text, choices)

@@ -16,7 +16,7 @@ from slotproof.support.terminal import plain, plain_lines
 
 
 def junit(summary: Mapping[str, Any]) -> str:
-    """A test case for each committed trace and each finding. A trace that is mended passes, as one
+    """A test case for each committed trace and each finding. A trace that is fixed passes, as one
     that is still there does; what could not be judged is an error."""
     suite = ET.Element("testsuite", name="slotproof gate")
     builds = ET.SubElement(suite, "properties")
@@ -87,8 +87,8 @@ def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["unearned"]:
         yield _annotation("warning", "not earned", summary["unearned"]["text"])
     for group in summary["groups"]:
-        if group["status"] == "mended":
-            yield _annotation("notice", f"mended: {group['name']}", "Take it out of the baseline.")
+        if group["status"] == "fixed":
+            yield _annotation("notice", f"fixed: {group['name']}", "Take it out of the baseline.")
         if group["unexplained"]:
             yield _annotation("warning", f"no reason: {group['name']}", "Say why it is accepted.")
 

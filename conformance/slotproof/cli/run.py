@@ -79,7 +79,7 @@ def run(
         steps=options.number(steps, 1, "--steps"),
         seed=options.number(seed, 0, "--seed"),
         profile=options.known_profile(profile),
-        set_aside=options.known_clauses(ignore),
+        ignored=options.known_clauses(ignore),
         seconds=seconds,
         distinct=None if everything else Plan.distinct,
         strength=options.number(strength, 2, "--strength", 3),

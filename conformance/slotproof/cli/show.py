@@ -130,8 +130,8 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
         return forms.form(name, loaded, str(path))
     # What has no report is refused before an engine starts. The report is of the engine without
     # patches.
-    forms.form(name, replace(loaded, mends=()), str(path))
-    trace = unpatched(loaded, path) if loaded.mends else loaded
+    forms.form(name, replace(loaded, patches=()), str(path))
+    trace = unpatched(loaded, path) if loaded.patches else loaded
     found = elsewhere(trace) if releases else ()
     return forms.made(lambda view, _: issue.render(view, found), trace, str(path), name)
 

@@ -76,7 +76,7 @@ class Capabilities:
     """What else it answers than the protocol lists, and when: other reasons of a finish;
     ``refused`` for an open of a session that is not open; ``closed`` for an abort of a turn, which
     ends its session."""
-    mends: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
     """Known bugs of the build that its driver has repaired in its own process, by name."""
 
     @classmethod

@@ -53,7 +53,7 @@ class EngineSpec:
     device: str = "cpu"
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
-    mends: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
     """Names of patches: known bugs that the driver repairs in its process."""
     label: str = ""
     """The name that the user gives the build."""
@@ -68,13 +68,13 @@ class EngineSpec:
         'sglang-old-3d9a7d68'
         """
         name = slug(self.text)
-        if self.python is None and not self.mends and len(name) <= STEM:
+        if self.python is None and not self.patches and len(name) <= STEM:
             return name
         home = self.python.absolute().parent.parent if self.python else Path()
         whole = f"{self.text} {self.python and self.python.absolute()}"
-        number = zlib.crc32(" ".join((whole, *self.mends)).encode())
-        mended = "mended" if self.mends else ""
-        return f"{slug(f'{name[:STEM]} {home.name} {mended}')}-{number:08x}"
+        number = zlib.crc32(" ".join((whole, *self.patches)).encode())
+        patched = "patched" if self.patches else ""
+        return f"{slug(f'{name[:STEM]} {home.name} {patched}')}-{number:08x}"
 
     @classmethod
     def parse(
@@ -97,14 +97,14 @@ class EngineSpec:
         if not at or not (is_build or is_ours(text)):
             text, at = argument, ""
         if patches is None:
-            patches = mends_for(text, default_patches)
+            patches = patches_for(text, default_patches)
         return cls(
             text=text,
             python=Path(where) if at and is_build else None,
             device=where if at and not is_build else "cpu",
             step_timeout=step_timeout,
             start_timeout=max(START_TIMEOUT, step_timeout),
-            mends=tuple(patches),
+            patches=tuple(patches),
             label=label or "",
         )
 
@@ -124,11 +124,11 @@ class EngineSpec:
     def options(self) -> str:
         """The options beside ``--engine`` that differ from their defaults.
 
-        >>> EngineSpec("sglang", step_timeout=60, mends=("queued-abort",)).options
+        >>> EngineSpec("sglang", step_timeout=60, patches=("queued-abort",)).options
         '--step-timeout 60 --patch queued-abort'
         """
         given = [f"--step-timeout {self.step_timeout:g}"] if self.step_timeout != 10.0 else []
-        return " ".join([*given, *(f"--patch {shlex.quote(each)}" for each in self.mends)])
+        return " ".join([*given, *(f"--patch {shlex.quote(each)}" for each in self.patches)])
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line.
@@ -138,7 +138,7 @@ class EngineSpec:
         """
         name, _, rest = self.text.partition(":")
         self._on_a_device(name)
-        self._with_mends()
+        self._check_patches()
         engine: ProcessEngine | TimedEngine
         family = self._family()
         if family is None and (name == "cmd" or rest or name in MODELS):
@@ -191,7 +191,7 @@ class EngineSpec:
         name, _, rest = self.text.partition(":")
         if family := self._family():
             program = (self._place(family)[0], FAMILIES[family].driver)
-            return [*map(str, program), *(f"--patch={each}" for each in self.mends)]
+            return [*map(str, program), *(f"--patch={each}" for each in self.patches)]
         self._without_python()
         if name != "cmd":
             return [sys.executable, "-m", "slotproof.engines.served", self.text]
@@ -208,13 +208,13 @@ class EngineSpec:
         family = self.text.partition("==")[0]
         return family if family in FAMILIES else None
 
-    def _with_mends(self) -> None:
+    def _check_patches(self) -> None:
         """Raise :class:`EngineUnusable` for an engine that has no patches."""
-        if self.mends != mends_for(self.text, self.mends):
-            able = " and ".join(name for name, each in FAMILIES.items() if each.mends)
+        if self.patches != patches_for(self.text, self.patches):
+            able = " and ".join(name for name, each in FAMILIES.items() if each.patches)
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
-        for name in self.mends:
-            if name != "all" and name not in FAMILIES[self._family() or ""].mends:
+        for name in self.patches:
+            if name != "all" and name not in FAMILIES[self._family() or ""].patches:
                 text = f"there is no patch {name!r}; `slotproof list patches` shows them"
                 raise EngineUnusable(text)
 
@@ -234,7 +234,7 @@ class EngineSpec:
         try:
             return self._driven(argv, clean_environment() if released else None)
         except EngineUnusable as error:
-            if not released or (self.mends and "does not fit" in str(error)):
+            if not released or (self.patches and "does not fit" in str(error)):
                 raise
             raise EngineUnusable(
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
@@ -330,14 +330,14 @@ class EngineSpec:
         return CheckedEngine(engine, self.step_timeout)
 
 
-def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
+def patches_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the patches of a trace for an engine: none for one that has no patches.
 
-    >>> mends_for("sglang==0.5.23", ["queued-abort"]), mends_for("reference", ["queued-abort"])
+    >>> patches_for("sglang==0.5.23", ["queued-abort"]), patches_for("reference", ["queued-abort"])
     (('queued-abort',), ())
     """
     found = FAMILIES.get(text.partition("==")[0])
-    return tuple(wanted) if found is not None and found.mends else ()
+    return tuple(wanted) if found is not None and found.patches else ()
 
 
 def is_ours(text: str) -> bool:

@@ -10,7 +10,7 @@ from slotproof_model.evaluation.evaluate import outcomes
 from slotproof_model.evaluation.layout import INDEX, Vector
 from slotproof_model.spec.state import RUNNING, req
 
-_COUNTS = ("transitions", "decoding", "checked", "set_aside", "by_choice")
+_COUNTS = ("transitions", "decoding", "checked", "ignored", "by_choice")
 _PHASE, _OUTPUT = INDEX[req.phase.name], INDEX[req.output.name]
 
 
@@ -23,7 +23,7 @@ class Coverage:
     """Those of them that met a request between two of its decoding rounds."""
     checked: Counter[str] = field(default_factory=Counter)
     """How often each invariant was evaluated on something it speaks of."""
-    set_aside: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
     """Violations that were passed over because the user knows them."""
     by_choice: Counter[str] = field(default_factory=Counter)
     """Stalls that the engine's profile documents as a choice, by clause, cause and page."""

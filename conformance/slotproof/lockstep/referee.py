@@ -54,7 +54,7 @@ class Setup:
     seed: int = 0
     profile: str | None = None
     """Instead of the engine's own; it then stands as it is."""
-    set_aside: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     """Clauses whose violation is counted and passed over: known, and only in the reporting."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
     """Who looks; the referee itself sees a crash in any case."""
@@ -130,7 +130,7 @@ class Referee:
         self.oracles = setup.oracles
         self.passes = passes
         self.coverage = coverage if coverage is not None else Coverage()
-        self.set_aside = frozenset(setup.set_aside)
+        self.ignored = frozenset(setup.ignored)
         offered = engine.capabilities
         profile = setup.choices(offered)
         self.client = Client(
@@ -190,8 +190,8 @@ class Referee:
                     ]
                 if entry.violations and self.passes(entry):
                     clauses = [each.clause for each in entry.violations]
-                    self.coverage.set_aside.update(clauses)
-                    self.set_aside |= set(clauses)
+                    self.coverage.ignored.update(clauses)
+                    self.ignored |= set(clauses)
                     entry.passed += entry.violations
                     entry.violations = []
                 if entry.violations:
@@ -266,9 +266,9 @@ class Referee:
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
         """The violations without those of clauses that are ignored, which are counted."""
-        known = [each.clause for each in violations if each.clause in self.set_aside]
-        self.coverage.set_aside.update(known)
-        return [each for each in violations if each.clause not in self.set_aside]
+        known = [each.clause for each in violations if each.clause in self.ignored]
+        self.coverage.ignored.update(known)
+        return [each for each in violations if each.clause not in self.ignored]
 
     def _recomputed(self, rid: str) -> dict[str, list[int]]:
         sent = self.client.requests.get(rid)

@@ -139,9 +139,9 @@ def validate(
     return judged(log if isinstance(log, list) else [Path(log)], profile, ignore).verdict
 
 
-def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:
+def judged(log: list[Path], profile: str | None = None, ignored: Collection[str] = ()) -> Judge:
     """Return the judge of a log that has read all of it. Raises as :func:`validate` does."""
-    judge = Judge(log, profile, set_aside)
+    judge = Judge(log, profile, ignored)
     for _ in judge.findings():
         pass
     return judge
@@ -163,10 +163,10 @@ class Judge:
     It keeps nothing of a line but what the next ones need: a log may be as long as a server lives.
     """
 
-    def __init__(self, log: list[Path], profile: str | None, set_aside: Collection[str]) -> None:
+    def __init__(self, log: list[Path], profile: str | None, ignored: Collection[str]) -> None:
         self.log = Log(log)
         self.verdict = Verdict(str(self.log))
-        self.choices = profile, tuple(set_aside)
+        self.choices = profile, tuple(ignored)
         self.recording: Recording | None = None
 
     def findings(self) -> Iterator[LogFinding]:

@@ -52,7 +52,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
             "checked": sorted(name for name in INVARIANTS if coverage.checked[name]),
             "not_checked": sorted(name for name in ON_ENGINES if not coverage.checked[name]),
         },
-        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "ignored": dict(sorted(coverage.ignored.items())),
         "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": not_observed(verdict),
         "file": verdict.found and verdict.found.file,
@@ -129,7 +129,7 @@ def text(verdict: Verdict) -> Iterator[str]:
     if transitions["not_seen"]:
         yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
     yield from checked(report["invariants"])
-    yield from left_out(report["set_aside"], report["not_observed"], report["by_choice"])
+    yield from left_out(report["ignored"], report["not_observed"], report["by_choice"])
     for number, each in enumerate(verdict.later):
         times = f" × {each.times}" if each.times > 1 else ""
         label = "" if number else "found later"
@@ -173,7 +173,7 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         rows=shown.rows,
         violations=shown.violations[: bounds.VIOLATIONS],
         chosen_profile=profile,
-        set_aside=tuple(sorted(verdict.coverage.set_aside)),
+        ignored=tuple(sorted(verdict.coverage.ignored)),
         recorded=known,
     )
 

@@ -206,7 +206,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
-        *([f"Ignored: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
+        *([f"Ignored: {', '.join(plan.ignored)}."] if plan.ignored else []),
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
         *(f"{each.name} has not run: {each.problem}" for each in builds if each.problem),
         *(f"{each.name}: {each.ran}{', ended early' * each.cut}." for each in builds if each.ran),

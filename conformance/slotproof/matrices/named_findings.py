@@ -73,7 +73,7 @@ def load(folder: Path) -> list[NamedFinding]:
         trace = load_trace(path)
         if not trace.violations:
             raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
-        if trace.mends:
+        if trace.patches:
             continue
         found.setdefault(name_of(path, trace.engine), []).append((path, trace))
     return [NamedFinding(name, tuple(traces)) for name, traces in found.items()]

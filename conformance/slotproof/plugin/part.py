@@ -107,7 +107,7 @@ class Part:
             "iterations": coverage.iterations,
             "offered": sorted(capabilities.seen_to_make),
             "transitions": dict(coverage.transitions),
-            "set_aside": dict(coverage.set_aside),
+            "ignored": dict(coverage.ignored),
             "by_choice": dict(coverage.by_choice),
             "not_observed": capabilities.unseen,
         }
@@ -160,14 +160,14 @@ def parts(config: pytest.Config) -> list[Part]:
         count = number(option(prefix + "parts"), 1, prefix + "parts")
         seed = number(option(prefix + "seed"), 0, prefix + "seed")
         profile = known_profile(option(prefix + "profile"))
-        set_aside = known_clauses(option(prefix + "ignore"), prefix + "ignore")
+        ignored = known_clauses(option(prefix + "ignore"), prefix + "ignore")
         if baseline_file is not None:
             load(baseline_file).check()
     except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
     every = [(name, index) for index in range(count) for name in configs]
-    whole = Plan({}, examples=examples, profile=profile, set_aside=set_aside)
+    whole = Plan({}, examples=examples, profile=profile, ignored=ignored)
     if baseline_file is not None:
         whole = replace(whole, distinct=None)
     engine, out, found = option(prefix + "engine"), option(prefix + "out"), []

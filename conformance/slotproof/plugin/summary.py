@@ -40,7 +40,7 @@ class Summary:
         self.run[seen["config"]] += seen["examples"]
         self.planned[seen["config"]] += seen["planned"]
         self.count.update({name: seen[name] for name in ("commands", "iterations")})
-        self.passed.update(seen["set_aside"])
+        self.passed.update(seen["ignored"])
         self.by_choice.update(seen["by_choice"])
         self.offered |= {*seen["offered"]}
         self.reached |= seen["transitions"].keys()

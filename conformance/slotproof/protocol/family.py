@@ -111,9 +111,9 @@ class Family:
     harness: Harness | None = None
 
     @property
-    def mends(self) -> dict[str, str]:
+    def patches(self) -> dict[str, str]:
         """Known bugs of its builds that the driver can patch, and what each patch does."""
-        found = sorted((self.driver.parent / "mends").glob("*.diff"))
+        found = sorted((self.driver.parent / "patches").glob("*.diff"))
         texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in found)
         return {name: text.partition("\n")[0] for name, text in texts}
 

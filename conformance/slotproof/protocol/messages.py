@@ -57,7 +57,7 @@ class EngineName(TypedDict):
     version: Name
 
 
-MendName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+PatchName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
 
 
 @open_shape
@@ -80,7 +80,7 @@ class Offered(TypedDict):
     rounds_in_chunks: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
-    mends: NotRequired[list[MendName]]
+    patches: NotRequired[list[PatchName]]
 
 
 @shape

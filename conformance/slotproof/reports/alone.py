@@ -96,8 +96,8 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):
         raise NoForm("nothing is violated by the engine itself")
-    if trace.mends:
-        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.mends)})")
+    if trace.patches:
+        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.patches)})")
     return FAMILIES[name], harness
 
 

@@ -152,7 +152,7 @@ class Scenario:
 
     def ignore(self, clause: str) -> None:
         """Pass over violations of a clause (``INV-ONCE.reported``) from here on."""
-        self.referee.set_aside |= {clause}
+        self.referee.ignored |= {clause}
 
     def do(self, command: Command) -> Happened:
         """Send a command of the protocol. Raises :class:`Violated`."""
@@ -190,9 +190,9 @@ class Scenario:
             [each.row for each in known],
             first.violations if first else [],
             chosen_profile=setup.profile,
-            set_aside=tuple(sorted(self.referee.set_aside)),
+            ignored=tuple(sorted(self.referee.ignored)),
             explained=explain(judged) if first else None,
-            mends=offered.mends,
+            patches=offered.patches,
             build=built(self.engine),
         )
 

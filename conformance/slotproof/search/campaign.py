@@ -285,8 +285,8 @@ class _Campaign:
                 plan.seed,
                 config_name=name,
                 chosen_profile=plan.profile,
-                set_aside=plan.set_aside,
-                mends=subject.capabilities.mends,
+                ignored=plan.ignored,
+                patches=subject.capabilities.patches,
                 build=subject.build,
             )
             for name, config in possible(subject.capabilities, plan, self.outcome).items()

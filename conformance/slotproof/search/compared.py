@@ -18,7 +18,7 @@ from typing import Any
 
 from slotproof.engines.base import versioned
 from slotproof.engines.methods import changed_method
-from slotproof.engines.registry import EngineSpec, mends_for
+from slotproof.engines.registry import EngineSpec, patches_for
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome, Progress
@@ -60,7 +60,9 @@ def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -
         examples = None if plan.examples is None else max(1, round(of * plan.examples))
         return replace(plan, seconds=seconds, examples=examples, floor=of == BEHIND)
 
-    patched = [each and replace(each, mends=mends_for(each.text, [ALL])) for each in (spec, base)]
+    patched = [
+        each and replace(each, patches=patches_for(each.text, [ALL])) for each in (spec, base)
+    ]
     assert patched[0] is not None
     return [
         Part("patched", patched[0], patched[1], share(BEHIND), BEHIND),
@@ -149,9 +151,9 @@ def compare(
 
 def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
     """Return the folder for traces of a build, with patches and without."""
-    stems = {False: spec.stem, True: replace(spec, mends=spec.mends or (ALL,)).stem}
+    stems = {False: spec.stem, True: replace(spec, patches=spec.patches or (ALL,)).stem}
     names = {patched: by_mark(f"{stem}-seed{seed}") for patched, stem in stems.items()}
-    return Folder(out, lambda number, each: names[bool(each.trace.mends)](number, each))
+    return Folder(out, lambda number, each: names[bool(each.trace.patches)](number, each))
 
 
 def new(parts: Sequence[Looked]) -> list[Cause]:

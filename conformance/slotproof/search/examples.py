@@ -200,7 +200,7 @@ class _Examples:
             self.task.blank,
             rows=rows_of(referee.log),
             violations=[first, *(each for each in violations if each is not first)],
-            set_aside=tuple(sorted(referee.set_aside)),
+            ignored=tuple(sorted(referee.ignored)),
         )
 
 

@@ -29,7 +29,7 @@ from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same, sym
 from slotproof.support import interrupts
 from slotproof.traces.record import rows_of
 
-STILL_THERE, MENDED, CHANGED, NOT_TRIED = "still there", "mended", "changed", "not tried"
+STILL_THERE, FIXED, CHANGED, NOT_TRIED = "still there", "fixed", "changed", "not tried"
 PATCHED = "patched"
 """A trace of the unpatched build that does not show where patches are in place."""
 
@@ -50,7 +50,7 @@ class Replayed:
 
     @property
     def id(self) -> str:
-        """The identity that it is seen under; where it is mended, its clause."""
+        """The identity that it is seen under; where it is fixed, its clause."""
         seen = self.cause.mark if self.cause else self.finding.mark if self.finding else None
         return seen.id if seen else self.was
 
@@ -129,15 +129,15 @@ class Gate:
         reason = self.engine.capabilities.lacks(trace.config, trace.commands)
         if reason is not None:
             return Replayed(group, file, NOT_TRIED, was, f"the engine {reason}")
-        missing = sorted({*trace.mends} - {*self.engine.capabilities.mends})
+        missing = sorted({*trace.patches} - {*self.engine.capabilities.patches})
         if missing:
             return Replayed(
                 group, file, NOT_TRIED, was, f"it needs --patch {' --patch '.join(missing)}"
             )
         seen = self._seen(trace)
         if seen is None:
-            masked = self.engine.capabilities.mends and not trace.mends
-            return Replayed(group, file, PATCHED if masked else MENDED, was)
+            masked = self.engine.capabilities.patches and not trace.patches
+            return Replayed(group, file, PATCHED if masked else FIXED, was)
         broken = [each.clause for each in seen.trace.violations]
         new = [each.clause for each in _beyond(seen.trace.violations, known)]
         same_place = len(seen.trace.rows) == len(trace.rows)
@@ -173,7 +173,7 @@ class Gate:
             states=True,
             violations=[first, *(each for each in broken if each is not first)],
             minimal=trace.minimal and len(referee.log) == len(trace.rows),
-            set_aside=tuple(sorted(referee.set_aside)),
+            ignored=tuple(sorted(referee.ignored)),
         )
         return made.explained_by(explain(referee, most=None))
 
@@ -184,7 +184,7 @@ class Gate:
         return [each.cause for each in self.replayed if each.group is group and each.cause]
 
     def bare(self, group: Group) -> bool:
-        """Whether nothing but its identities is known of it. One whose traces are mended is known
+        """Whether nothing but its identities is known of it. One whose traces are fixed is known
         of no more: what comes back is new."""
         tried = (each.status for each in self.replayed if each.group is group)
         return all(status == NOT_TRIED for status in tried)
@@ -208,7 +208,7 @@ class Gate:
 
     def _judged(self, finding: Finding) -> Judged:
         for group in self.groups:
-            # The words of a stall name its cause, whichever trace of the group is mended.
+            # The words of a stall name its cause, whichever trace of the group is fixed.
             listed = self.bare(group) or (finding.mark.what and self.causes(group))
             if listed and group.lists(finding.mark):
                 return Judged(finding, group, f"{finding.id} is listed")
@@ -315,8 +315,8 @@ class Gate:
             met = group.name in there or not seen.isdisjoint(group.seen_as)
             if met or {STILL_THERE, CHANGED} & set(tried):
                 yield group, STILL_THERE
-            elif MENDED in tried:
-                yield group, MENDED
+            elif FIXED in tried:
+                yield group, FIXED
             elif PATCHED in tried:
                 yield group, PATCHED
             else:

@@ -58,7 +58,7 @@ class Head:
     shrink: int
     examples: int | None
     profile: str | None
-    set_aside: tuple[str, ...]
+    ignored: tuple[str, ...]
     slotproof: str = field(default_factory=sources.release)
     sources: str = field(default_factory=sources.digest)
     """A digest of slotproof's own code: another one draws other examples."""

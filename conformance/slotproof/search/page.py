@@ -54,7 +54,7 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
     the points of each. Raises :class:`BadJournal` for several builds, or for one search twice."""
     first, *others = runs
     for other in others:
-        for what in ("slotproof", "sources", "subject", "set_aside", "profile"):
+        for what in ("slotproof", "sources", "subject", "ignored", "profile"):
             if getattr(first.head, what) != getattr(other.head, what):
                 raise BadJournal(f"the journals are of two searches: not the same {what}")
     seeds = [run.head.seed for run in runs]

@@ -39,7 +39,7 @@ Tell = Callable[[int, int], None]
 def words_of(spec: str) -> Mapping[str, str]:
     """Return the sentence of each patch that there is for an engine."""
     family = FAMILIES.get(spec.partition("==")[0])
-    return family.mends if family else {}
+    return family.patches if family else {}
 
 
 class Trials:
@@ -76,11 +76,11 @@ class Trials:
         self.cut = f"{why} before every finding was tried: one cause may be listed as several"
 
     def _removed(self, findings: Sequence[Finding], result: dict[str, str]) -> None:
-        if not self.words or ALL in self.spec.mends or not findings:
+        if not self.words or ALL in self.spec.patches or not findings:
             return
-        with closing(replace(self.spec, mends=(ALL,)).open()) as engine:
-            fit = engine.capabilities.mends
-        self.offered = [each for each in fit if each not in self.spec.mends]
+        with closing(replace(self.spec, patches=(ALL,)).open()) as engine:
+            fit = engine.capabilities.patches
+        self.offered = [each for each in fit if each not in self.spec.patches]
         self.total = len(findings) * (2 + len(self.offered).bit_length())
         stay = self._alone((), findings)
         # A stall at the very limit of memory ends with any patch that frees a token.
@@ -141,7 +141,7 @@ class Trials:
     ) -> list[tuple[Finding, list[Mark]]]:
         """Return the marks that the commands of each finding lead to with these patches."""
         found = []
-        with closing(replace(self.spec, mends=(*self.spec.mends, *patches)).open()) as engine:
+        with closing(replace(self.spec, patches=(*self.spec.patches, *patches)).open()) as engine:
             # In an order in which a driver builds each shape of a scheduler once.
             for each in sorted(findings, key=lambda each: each.trace.config_name):
                 self.done += 1

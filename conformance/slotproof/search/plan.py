@@ -51,7 +51,7 @@ class Plan:
     seed: int = 0
     profile: str | None = None
     """Instead of the engine's own."""
-    set_aside: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     """Clauses whose violations are known and passed over."""
     shrink: int = 2000
     """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""

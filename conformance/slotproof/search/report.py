@@ -82,7 +82,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "engine": outcome.engine,
         "build": None if outcome.build is None else outcome.build.to_json(),
         "profile": outcome.profile,
-        "mends": list(capabilities.mends),
+        "patches": list(capabilities.patches),
         "seed": plan.seed,
         "configurations": outcome.configs,
         "array": _array(outcome, plan),
@@ -116,7 +116,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             "checked": sorted(set(ON_ENGINES) - set(unchecked)),
             "not_checked": unchecked,
         },
-        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "ignored": dict(sorted(coverage.ignored.items())),
         "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": capabilities.unseen,
         "violated": [
@@ -338,8 +338,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     if report["build"] and report["build"]["label"]:
         yield labelled("", f"it is {Build(**report['build']).described}")
-    if report["mends"]:
-        yield labelled("patched", ", ".join(report["mends"]))
+    if report["patches"]:
+        yield labelled("patched", ", ".join(report["patches"]))
     yield from _configurations(report)
     for name, reason in report["skipped"].items():
         yield labelled("", f"{name} left out: {reason}")
@@ -366,7 +366,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
     yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])
-    yield from left_out(report["set_aside"], report["not_observed"], report["by_choice"])
+    yield from left_out(report["ignored"], report["not_observed"], report["by_choice"])
     if report.get("patches"):
         yield labelled("patches", report["patches"])
     if report.get("driver"):

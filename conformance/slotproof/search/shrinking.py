@@ -95,7 +95,7 @@ class _Shrinking:
         self.loose = False
         """Whether it may become one that is known."""
         self.left = plan.shrink
-        self.set_aside = tuple(each for each in of.trace.set_aside if each != self.wanted.clause)
+        self.ignored = tuple(each for each in of.trace.ignored if each != self.wanted.clause)
 
     def go(self) -> Finding:
         commands, log, minimal = minimise(self.of.trace.commands, self.shown)
@@ -114,18 +114,18 @@ class _Shrinking:
         """Return what is left, with plain names and as little ignored as it needs."""
         try:
             for named in (renamed(commands), commands):
-                for set_aside in (self.plan.set_aside, self.set_aside):
-                    again = self.again(named, set_aside)
+                for ignored in (self.plan.ignored, self.ignored):
+                    again = self.again(named, ignored)
                     if len(again.log) == len(named) and self.found(again.log) is not None:
-                        small = self.finding(again.log, set_aside, minimal)
-                        long = self.again(self.of.trace.commands, self.set_aside)
+                        small = self.finding(again.log, ignored, minimal)
+                        long = self.again(self.of.trace.commands, self.ignored)
                         why = explain(again, long, most=None)
                         return replace(small, trace=small.trace.explained_by(why))
         except Spent:
-            return self.finding(log, self.set_aside, minimal) if log else self.of
+            return self.finding(log, self.ignored, minimal) if log else self.of
         return self.of  # it does not happen every time
 
-    def finding(self, log: Log, set_aside: tuple[str, ...], minimal: bool) -> Finding:
+    def finding(self, log: Log, ignored: tuple[str, ...], minimal: bool) -> Finding:
         first = self.found(log)
         assert first is not None
         violations = [first, *(each for each in log[-1].violations if each is not first)]
@@ -135,15 +135,15 @@ class _Shrinking:
             states=True,
             violations=violations,
             minimal=minimal,
-            set_aside=set_aside,
+            ignored=ignored,
         )
         return replace(self.of, trace=trace, mark=mark(log[-1], first))
 
-    def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> Referee:
+    def again(self, commands: list[Command], ignored: tuple[str, ...]) -> Referee:
         """What these commands lead to. Raises :class:`Spent` where there is no time to look, or
         an interrupt arrives: what it showed up to there says nothing."""
         self.tell(1)
-        setup = replace(self.of.trace.setup, set_aside=set_aside, oracles=self.plan.oracles)
+        setup = replace(self.of.trace.setup, ignored=ignored, oracles=self.plan.oracles)
         try:
             return play(self.engine, setup, commands, stop=self.stop)
         except (OutOfTime, KeyboardInterrupt):
@@ -153,7 +153,7 @@ class _Shrinking:
         """As :data:`Shown`, up to so many replays."""
         if self.left <= 0:
             raise Spent
-        log = self.again(commands, self.set_aside).log
+        log = self.again(commands, self.ignored).log
         hung = any(each.clause == "INV-ALIVE.hang" for each in log[-1].violations) if log else False
         cost = HANG if hung else 1
         self.left -= cost

@@ -11,7 +11,7 @@ from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
 from slotproof.protocol.config import SOME
-from slotproof.protocol.messages import PROTOCOL, MendName
+from slotproof.protocol.messages import PROTOCOL, PatchName
 from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
 from slotproof.support import bounds
 from slotproof.traces.runs import PATTERN
@@ -234,8 +234,8 @@ class TraceMetadata(TypedDict):
     violated: Few[Violated]
     explained: NotRequired[Few[Explained]]
     chosen_profile: Name
-    set_aside: Few[Name]
-    mends: NotRequired[Few[MendName]]
+    ignored: Few[Name]
+    patches: NotRequired[Few[PatchName]]
     config_name: Name
     length: Count
     page_size: Count

@@ -94,12 +94,12 @@ class Record:
     config_name: str = ""
     chosen_profile: str | None = None
     """The profile that was named instead of the engine's own."""
-    set_aside: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     """Clauses that were passed over."""
     explained: tuple[Explanation, ...] | None = None
     """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
     the spec agrees with the engine's state and only what it says of it is wrong."""
-    mends: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
     """Known bugs of the engine that were repaired when it was found."""
     states: bool = True
     """It says what was seen, not only what was sent."""
@@ -143,7 +143,7 @@ class Record:
     @property
     def setup(self) -> Setup:
         """What its commands ran under."""
-        return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
+        return Setup(self.config, self.seed, self.chosen_profile, self.ignored)
 
     def passes(self, entry: Iteration) -> bool:
         """Whether a replay goes on: a client is told what it should not be, and the trace was found
@@ -172,8 +172,8 @@ class Record:
             violations=violations,
             minimal=self.minimal and bool(same) and len(played) == len(self.rows),
             chosen_profile=chosen,
-            set_aside=tuple(sorted(referee.set_aside)),
-            mends=engine.capabilities.mends,
+            ignored=tuple(sorted(referee.ignored)),
+            patches=engine.capabilities.patches,
             build=built(engine),
         )
         return new.explained_by(explain(referee) if violations else None)

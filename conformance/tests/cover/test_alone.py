@@ -141,13 +141,13 @@ def test_what_was_found_behind_patches_is_replayed_without(
     monkeypatch.setattr(EngineSpec, "open", lambda _: InProcessEngine(bug))
     release = Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23")
     monkeypatch.setattr(finding_on_releases, "built", lambda _: release)
-    patched = replace(load_trace(REFERENCE), mends=("queued-abort",), build=release)
+    patched = replace(load_trace(REFERENCE), patches=("queued-abort",), build=release)
     if says:
         with pytest.raises(UsageProblem, match=f"{says} sglang==0.5.23 without its patches"):
             unpatched(patched, tmp_path)
     else:
         new = unpatched(patched, tmp_path)
-        assert new.violations[0].clause == "INV-SUM-FULL.reported" and not new.mends
+        assert new.violations[0].clause == "INV-SUM-FULL.reported" and not new.patches
 
 
 def test_commands_are_calls_one_to_one() -> None:
@@ -187,7 +187,7 @@ REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
     (PINS, lambda trace: load_trace(REFERENCE), f"{SOME}, and this trace is of 'reference:"),
     (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
     (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
-    (PINS, lambda trace: replace(trace, mends=("retract-finishes",)), "(retract-finishes)"),
+    (PINS, lambda trace: replace(trace, patches=("retract-finishes",)), "(retract-finishes)"),
     (PINS, lambda trace: replace(trace, violations=[]), "nothing is violated by the engine"),
     (PINS, lambda trace: replace(trace, violations=[GARBAGE]), "nothing is violated by the engine"),
     (PINS, of("sglang of mine"), "names no release"),

@@ -167,7 +167,7 @@ def test_configurations_that_the_engine_can_not_take_are_named() -> None:
 
 def test_what_a_driver_has_patched_is_told() -> None:
     plan = Plan({"p1": CONFIGS["p1"]}, examples=1)
-    patched = replace(InProcessEngine().capabilities, mends=("one", "two"))
+    patched = replace(InProcessEngine().capabilities, patches=("one", "two"))
     outcome = campaign.run(InProcessEngine(), "reference", plan)
     lines = list(report.text(report.summary(outcome, plan, patched)))
     assert lines[1] == "patched         one, two"

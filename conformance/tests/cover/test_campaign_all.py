@@ -50,7 +50,7 @@ def test_noise_does_not_hide_a_leak(both: tuple[Outcome, Path]) -> None:
     found = {each.id: each for each in both[0].findings}
     assert REPORTED in found and "INV-SUM-FULL.equation@T-RESTORE" in found
     assert all(each.trace.minimal and len(each.trace.rows) <= 6 for each in found.values())
-    assert both[0].coverage.set_aside["INV-SUM-FULL.reported"] > 0
+    assert both[0].coverage.ignored["INV-SUM-FULL.reported"] > 0
     assert both[0].examples >= COUNT, "it went on"
     assert 1 <= found[REPORTED].first < found["INV-SUM-FULL.equation@T-RESTORE"].first
 

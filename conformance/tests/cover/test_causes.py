@@ -125,10 +125,10 @@ class Patched(EngineSpec):
     def open(self) -> InProcessEngine:
         self.starts()
         bugs = [COUNT, TAIL]
-        asked = list(WORDS) if self.mends == ("all",) else [*self.mends]
+        asked = list(WORDS) if self.patches == ("all",) else [*self.patches]
         left = [each for each in bugs if each not in {REPAIRS.get(name) for name in asked}]
         engine = InProcessEngine("+".join(left) or None)
-        engine.capabilities = replace(engine.capabilities, mends=tuple(sorted(asked)))
+        engine.capabilities = replace(engine.capabilities, patches=tuple(sorted(asked)))
         return engine
 
 
@@ -158,10 +158,10 @@ def test_each_finding_has_the_patch_that_removes_it(found: list[Finding]) -> Non
 
 def test_a_finding_that_no_patch_removes_has_none(found: list[Finding]) -> None:
     """Patches that are in place already are not tried."""
-    spec = Patched("reference", mends=("c-tail",))
+    spec = Patched("reference", patches=("c-tail",))
     removed = trials(spec).removed([each for each in found if COUNT in each.trace.spec])
     assert set(removed.values()) == {"a-count"}
-    assert trials(Patched("reference", mends=("all",))).removed(found) == {}
+    assert trials(Patched("reference", patches=("all",))).removed(found) == {}
 
 
 def test_a_bug_that_another_patch_hides_is_found_by_its_own(
@@ -241,4 +241,4 @@ def test_a_patch_that_removes_a_group_makes_its_findings_known(
 
 def test_the_patches_of_a_family_are_tried() -> None:
     made = Trials(EngineSpec("sglang==0.5.23"), None, lambda *_: None)
-    assert made.words == FAMILIES["sglang"].mends and made.words
+    assert made.words == FAMILIES["sglang"].patches and made.words

@@ -129,5 +129,5 @@ def test_an_example_goes_on_with_a_clause_set_aside() -> None:
         assert referee.do(command) == []
     assert [entry.judged for entry in referee.log] == [0, 0, 5, 0, 3]
     assert len(asked) == 1 and "INV-ONCE.reported" in asked[0]
-    assert asked[0] <= referee.set_aside
-    assert referee.coverage.set_aside["INV-ONCE.reported"] > 1
+    assert asked[0] <= referee.ignored
+    assert referee.coverage.ignored["INV-ONCE.reported"] > 1

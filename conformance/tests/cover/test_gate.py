@@ -1,4 +1,4 @@
-"""The gate: what is known passes whatever the seed, what is new fails, what is mended is told."""
+"""The gate: what is known passes whatever the seed, what is new fails, what is fixed is told."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def statuses(said: Any) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_life_of_a_baseline(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Found, written with its trace, explained by hand, known from then on, mended one day."""
+    """Found, written with its trace, explained by hand, known from then on, fixed one day."""
     path = tmp_path / "known" / "b.json"
     path.parent.mkdir()
     code, said = cli.ran("gate", written(path), "--engine", DOUBLE, *SMALL)
@@ -69,8 +69,8 @@ def test_the_life_of_a_baseline(tmp_path: Path, out: Path, cli: Any) -> None:
     code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL)
     assert code == 0 and statuses(said) == {"double-count": "still there"}
     code, said = cli.ran("gate", path, "--engine", "reference", *SMALL)
-    assert code == 0 and statuses(said) == {"double-count": "mended"}
-    code, said = cli.ran("gate", path, "--engine", "reference", *SMALL, "--mended-fails")
+    assert code == 0 and statuses(said) == {"double-count": "fixed"}
+    code, said = cli.ran("gate", path, "--engine", "reference", *SMALL, "--fail-on-fixed")
     assert code == said["status"] == 1
 
     before = baseline.load(path)
@@ -115,7 +115,7 @@ def test_findings_of_one_bug_become_one_group(tmp_path: Path, out: Path, cli: An
     assert code == 1 and said["new"], "another bug beside it"
 
 
-def test_a_mended_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> None:
+def test_a_fixed_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> None:
     """Its trace passes, so what has its identity is another bug."""
     path = tmp_path / "b.json"
     cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
@@ -128,7 +128,7 @@ def test_a_mended_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> 
     path.write_text(json.dumps(document))
     code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL)
     assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
-    assert said["groups"][0]["traces"][0]["status"] == "mended"
+    assert said["groups"][0]["traces"][0]["status"] == "fixed"
 
 
 def of_one_trace(tmp_path: Path, cli: Any) -> tuple[Path, Path, Any]:

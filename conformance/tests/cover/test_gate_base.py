@@ -43,9 +43,9 @@ def test_what_the_head_does_alone_is_new(here: Path, cli: Any) -> None:
     assert lines[-1] == "1 new cause, 0 known (seed 0)"
 
 
-def test_what_the_head_does_no_more_is_mended(here: Path, cli: Any) -> None:
+def test_what_the_head_does_no_more_is_fixed(here: Path, cli: Any) -> None:
     code, said = cli.ran("gate", "--base", DOUBLE, "--engine", "reference", *SMALL)
-    assert code == 0 and [each["status"] for each in said["groups"]] == ["mended"]
+    assert code == 0 and [each["status"] for each in said["groups"]] == ["fixed"]
 
 
 @pytest.mark.slow

@@ -33,12 +33,12 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     asked: list[tuple[str, ...]] = []
 
     def open_(spec: EngineSpec) -> InProcessEngine:
-        asked.append(spec.mends)
-        named = [*WORDS] if spec.mends == ("all",) else [*spec.mends]
+        asked.append(spec.patches)
+        named = [*WORDS] if spec.patches == ("all",) else [*spec.patches]
         bugs = [TAIL] if "a-count" in named else [COUNT, TAIL]
         engine = InProcessEngine("+".join(bugs))
         engine.version = "1"
-        engine.capabilities = replace(engine.capabilities, mends=tuple(named))
+        engine.capabilities = replace(engine.capabilities, patches=tuple(named))
         return engine
 
     monkeypatch.setattr(EngineSpec, "open", open_)
@@ -115,8 +115,8 @@ def test_the_parts_share_the_time_and_the_examples() -> None:
     plan = Plan({}, examples=None, seconds=100.0)
     spec = EngineSpec.parse(BUILD)
     patched, bare = compared.parts(spec, spec, plan, chosen=False)
-    assert (patched.spec.mends, bare.spec.mends) == (("all",), ())
-    assert patched.base is not None and patched.base.mends == ("all",)
+    assert (patched.spec.patches, bare.spec.patches) == (("all",), ())
+    assert patched.base is not None and patched.base.patches == ("all",)
     assert [each.plan.seconds for each in (patched, bare)] == [75.0, 25.0]
     (one,) = compared.parts(spec, None, plan, chosen=True)
     assert one.plan is plan and one.name == ""

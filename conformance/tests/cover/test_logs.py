@@ -135,7 +135,7 @@ def test_a_mutants_log_is_found_out(record: Any, judge: Judge, path: Path) -> No
     assert "INV-ONCE.reported" in {each.clause for each in verdict.violations}
     passed = judging.validate(path, ignore=[each.clause for each in verdict.violations])
     assert passed.line is None or passed.line > (verdict.line or 0)
-    assert passed.coverage.set_aside
+    assert passed.coverage.ignored
 
 
 def test_what_a_recorder_leaves_out_is_not_judged(record: Any, judge: Judge) -> None:

@@ -249,9 +249,9 @@ def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
     """--ignore: known violations do not end a run."""
     engine = InProcessEngine("21499-one-pool-check")
     clauses = ("INV-CHECKER.covers",)
-    referee = Setup(CONFIGS["p1-swa"], set_aside=clauses).referee(engine)
+    referee = Setup(CONFIGS["p1-swa"], ignored=clauses).referee(engine)
     assert referee.do({"do": "step", "n": 2}) == []
-    assert referee.coverage.set_aside == {"INV-CHECKER.covers": 2}
+    assert referee.coverage.ignored == {"INV-CHECKER.covers": 2}
 
 
 def test_the_whole_answers_in_the_document_are_such() -> None:

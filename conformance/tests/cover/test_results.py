@@ -45,9 +45,9 @@ SUMMARY: dict[str, Any] = {
         },
         {
             "name": "gone",
-            "status": "mended",
+            "status": "fixed",
             "reason": "",
-            "traces": [{**TRACE, "status": "mended"}],
+            "traces": [{**TRACE, "status": "fixed"}],
             "unexplained": True,
         },
     ],
@@ -117,7 +117,7 @@ def test_annotations_are_for_github(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each and each.groups() for each in kinds] == [
         ("error", "new"),
         ("warning", "not judged"),
-        ("notice", "mended"),
+        ("notice", "fixed"),
         ("warning", "no reason"),
     ]
     assert not any("\n" in line for line in lines)

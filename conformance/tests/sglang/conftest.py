@@ -41,10 +41,10 @@ def start() -> Iterator[Callable[[str], Engine]]:
     engines: dict[str, Engine] = {}
     opened = EngineSpec.open  # tests may put another in its place
 
-    def once(text: str, mends: tuple[str, ...] = ()) -> Any:
-        key = " ".join((text, *mends))
+    def once(text: str, patches: tuple[str, ...] = ()) -> Any:
+        key = " ".join((text, *patches))
         if key not in engines:
-            engines[key] = opened(EngineSpec(text, step_timeout=30, mends=mends))
+            engines[key] = opened(EngineSpec(text, step_timeout=30, patches=patches))
         return Lent(engines[key])
 
     yield once

@@ -54,7 +54,7 @@ SHOWS = [
     (OLD, "two-in-flight", "history of 2 tokens"),
 ]
 
-MENDED = [
+FIXED = [
     (NEW, "sglang-0.5.18-queued-abort", "s1: in flight True"),
     (NEW, "sglang-0.5.10.post1-double-count", "Mem Leak Detected!"),
     (NEW, "sglang-0.5.10.post1-page-16-window", "RuntimeError: Prefill out of memory."),
@@ -82,8 +82,8 @@ def test_a_script_shows_its_finding(
     assert done.status == (2 if "Error: " in words else 0), said
 
 
-@pytest.mark.parametrize(("release", "trace", "words"), MENDED)
-def test_a_script_shows_nothing_where_the_finding_is_mended(
+@pytest.mark.parametrize(("release", "trace", "words"), FIXED)
+def test_a_script_shows_nothing_where_the_finding_is_fixed(
     release: str, trace: str, words: str, run: Run, tmp_path: Path
 ) -> None:
     done = run(made(trace, tmp_path), release)

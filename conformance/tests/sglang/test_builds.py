@@ -31,7 +31,7 @@ REPORTING = (
     "INV-CHECKER.alarm",
 )
 
-MENDED = {
+FIXED = {
     "sglang-0.5.10.post1-double-count": "0.5.23",
     "sglang-0.5.10.post1-draft-tail": "0.5.12",
     "sglang-0.5.10.post1-retract-tail": "0.5.23",
@@ -54,7 +54,7 @@ def on_a_build(
     """Run the pytest file of a trace, in this process, on a build that is kept."""
 
     def run(path: Path, engine: str) -> None:
-        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text, spec.mends))
+        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text, spec.patches))
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run
@@ -91,11 +91,11 @@ def test_every_finding_replays_on_its_release(
     assert said & {violation.clause for violation in trace.violations}
 
 
-@pytest.mark.parametrize("name", MENDED)
-def test_the_same_file_passes_where_the_finding_is_mended(
+@pytest.mark.parametrize("name", FIXED)
+def test_the_same_file_passes_where_the_finding_is_fixed(
     name: str, on_a_build: Callable[[Path, str], None]
 ) -> None:
-    on_a_build(FINDINGS / f"{name}.itf.json", f"sglang=={MENDED[name]}")
+    on_a_build(FINDINGS / f"{name}.itf.json", f"sglang=={FIXED[name]}")
 
 
 @pytest.mark.parametrize("release", RECORDED)
@@ -174,7 +174,7 @@ def test_the_first_scenario_has_its_numbers(start: Callable[[str], Engine]) -> N
     sums = {}
     for release in ("0.5.10.post1", "0.5.23"):
         build = start(f"sglang=={release}")
-        log = play(build, Setup(CONFIGS["p1"], set_aside=REPORTING), turns).log
+        log = play(build, Setup(CONFIGS["p1"], ignored=REPORTING), turns).log
         figures = log[-1].snapshots[-1]["checker"]["pools"]["full"]
         names = ("available", "evictable", "protected", "held", "uncached")
         sums[release] = sum(figures[name] for name in names)  # type: ignore[literal-required]

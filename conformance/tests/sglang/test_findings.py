@@ -54,7 +54,7 @@ SHOWS = {
 }
 """The release that each finding is shown on."""
 
-MENDED = {
+FIXED = {
     "double-count": NEW,
     "retract-tail": NEW,
     "two-in-flight": NEW,
@@ -90,8 +90,8 @@ def test_a_script_shows_its_finding(name: str, release: str, run: Run) -> None:
     assert "\nBUG: " in done.stdout
 
 
-@pytest.mark.parametrize(("name", "release"), MENDED.items())
-def test_a_script_shows_nothing_where_the_finding_is_mended(
+@pytest.mark.parametrize(("name", "release"), FIXED.items())
+def test_a_script_shows_nothing_where_the_finding_is_fixed(
     name: str, release: str, run: Run
 ) -> None:
     done = run(SCRIPTS / f"{name}.py", release)

@@ -45,7 +45,7 @@ AT_WORK = {
 
 
 def searched(build: Engine, config: str, examples: int) -> Outcome:
-    plan = Plan(chosen([config]), examples=examples, shrink=0, distinct=1, set_aside=WAITS)
+    plan = Plan(chosen([config]), examples=examples, shrink=0, distinct=1, ignored=WAITS)
     return campaign.run(build, "sglang", plan)
 
 
@@ -112,15 +112,15 @@ ENDED: dict[str, list[Command]] = {
 
 
 @pytest.mark.parametrize(
-    ("release", "mends", "there"),
+    ("release", "patches", "there"),
     [("0.5.18", (), True), ("0.5.18", ("all",), False), (NEW, (), False)],
 )
 @pytest.mark.parametrize("config", ENDED)
 def test_a_session_whose_turn_the_engine_ended_is_free(
-    config: str, release: str, mends: tuple[str, ...], there: bool, start: Callable[..., Engine]
+    config: str, release: str, patches: tuple[str, ...], there: bool, start: Callable[..., Engine]
 ) -> None:
     """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more; not patched."""
     opened: Command = {"do": "open", "session": "s1"}
     setup = Setup(chosen([config])[config])
-    log = play(start(f"sglang=={release}", mends), setup, [opened, *ENDED[config]]).log
+    log = play(start(f"sglang=={release}", patches), setup, [opened, *ENDED[config]]).log
     assert ("INV-INFLIGHT.iff" in {each.clause for each in log[-1].violations}) is there

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slotproof_driver.mends import hunks
+from slotproof_driver.patches import hunks
 
 from slotproof.engines.releases import of_release
 from tests.processes import finished

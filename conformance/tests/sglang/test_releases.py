@@ -117,7 +117,7 @@ def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee
     """Nothing is found, the engine's own check agrees, and all memory comes back."""
     aside = (*(REPORTED if build.version == OLD else ()), REFUSED)
     commands = [*commands, CLOSE, steps(2)]
-    referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
+    referee = play(build, Setup(CONFIGS[config], ignored=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
     snapshots = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     checks = [snapshot["checker"] for snapshot in snapshots if snapshot["checker"]["ran"]]
@@ -151,7 +151,7 @@ def test_what_releases_after_0_5_10_do_right(build: ProcessEngine, life: str) ->
 def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> None:
     """INV-INFLIGHT, INV-HISTORY: docs/findings/retract-finishes.md; before it, #22862."""
     commands = [OPEN, turn("r1", 2, 8), steps(2), {"do": "retract"}, STEP]
-    found = play(build, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log[-1]
+    found = play(build, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log[-1]
     clauses = {violation.clause for violation in found.violations}
     if build.version == OLD:
         assert "INV-OWNER.lost" in clauses
@@ -182,7 +182,7 @@ def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
     found = {**os.environ, "PYTHONPATH": str(DRIVER)}
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
     with closing(ProcessEngine([str(python_of(release)), str(script)], 60, found)) as engine:
-        log = play(engine, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log
+        log = play(engine, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail.startswith("output 2 of r1 is ")
@@ -216,7 +216,7 @@ def test_a_replay_that_dies_is_no_garbage_on_the_wire(
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
     with closing(ProcessEngine([str(python_of("0.5.23")), str(script)], 60, found)) as engine:
         for _ in range(2):
-            log = play(engine, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log
+            log = play(engine, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log
             (violation,) = log[-1].violations
             assert (violation.detail, violation.fault) == (said, None)
             assert violation.said, "the end of standard error, or a traceback"

@@ -92,7 +92,7 @@ def test_the_last_token_of_a_turn_is_trusted_before_it_has_kv(
     build = start(f"sglang=={release}")
     found = play(build, Setup(CONFIGS["p1-draft"]), commands).log[-1].violations
     assert [each.clause for each in found] == ["INV-STEP.state"]
-    aside = Setup(CONFIGS["p1-draft"], set_aside=("INV-STEP.state",))
+    aside = Setup(CONFIGS["p1-draft"], ignored=("INV-STEP.state",))
     found = play(build, aside, [*commands, {"do": "step", "n": 6}]).log[-1].violations
     assert [each.clause for each in found] == ["INV-CONTENT.tokens"]
 

@@ -98,7 +98,7 @@ def test_a_fault_in_the_second_pool_is_seen(
 @pytest.mark.parametrize(
     "name", ["sglang-0.5.18-swa-deferred-free", "sglang-0.5.12-swa-locked-full"]
 )
-def test_what_old_releases_got_wrong_is_mended(name: str, start: Callable[[str], Engine]) -> None:
+def test_what_old_releases_got_wrong_is_fixed(name: str, start: Callable[[str], Engine]) -> None:
     """`test_builds.py` replays the same traces on the releases that have the bugs."""
     trace = load_trace(FINDINGS / f"{name}.itf.json")
     build = start(f"sglang=={NEW}")

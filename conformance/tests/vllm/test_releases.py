@@ -187,7 +187,7 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
 
 
 HASH = "INV-LOOKUP.holds"
-MENDED = {
+FIXED = {
     "turns wait": "INV-ANSWER.most",
     "two turns": HASH,
     "chunks": HASH,
@@ -206,10 +206,10 @@ MENDED = {
 def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
     """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory comes back."""
     config, commands, told = LIVES[life]
-    if build.version != NEW and life in MENDED:
+    if build.version != NEW and life in FIXED:
         log = play(build, Setup(CONFIGS[config]), commands).log
         found = {violation.clause for entry in log for violation in entry.violations}
-        assert MENDED[life] in found
+        assert FIXED[life] in found
         return
     referee = lived(build, config, [*commands, CLOSE, steps(20)])
     assert f"T-{told}" in {
@@ -221,7 +221,7 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
 
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
     aside = () if build.version == NEW else MOST
-    referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
+    referee = play(build, Setup(CONFIGS[config], ignored=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
     return referee
 
@@ -282,7 +282,7 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
     ):
         argv = [str(python_of(NEW)), str(DRIVER), *option.split()]
         with closing(ProcessEngine(argv, 60)) as engine:
-            setup = Setup(CONFIGS["p4-draft"], set_aside=aside)
+            setup = Setup(CONFIGS["p4-draft"], ignored=aside)
             log = play(engine, setup, commands).log
         assert {each.clause for each in log[-1].violations} == found
 
@@ -338,7 +338,7 @@ def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -
     seed, config, commands, _ = FAULTS["rejected kept"]
     others = (*(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
     aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds", HASH)
-    log = play(broken, Setup(CONFIGS[config], seed, set_aside=aside), commands).log
+    log = play(broken, Setup(CONFIGS[config], seed, ignored=aside), commands).log
     assert "INV-CONTENT" in {each.clause.partition(".")[0] for each in log[-1].violations}
 
 

@@ -1,7 +1,7 @@
 """The bug museum, in the spec: each known bug as a spec with one thing wrong.
 
 Named as the mutants of the reference engine, after the pull request that
-mended it. Bugs that lie below the spec's granularity (a check that does not
+fixed it. Bugs that lie below the spec's granularity (a check that does not
 run, a crash, reuse that a profile forbids) exist in the reference engine only.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import mends
+from . import patches
 from .usage import UsageError, one_line
 
 PROTOCOL = 2
@@ -34,23 +34,23 @@ class Driver:
     """The engine's."""
 
     def __init__(self, asked: Sequence[str]) -> None:
-        """``asked``: names of patches, or `mends.ALL`."""
+        """``asked``: names of patches, or `patches.ALL`."""
         self.version = ""
         self.asked = asked
-        self.mended: list[str] = []
+        self.patched: list[str] = []
         """Patches that are in place."""
 
     @classmethod
     def patches(cls) -> Path:
         """The folder of the engine's patches."""
-        return Path(__file__).parents[2] / cls.name / "mends"
+        return Path(__file__).parents[2] / cls.name / "patches"
 
     @classmethod
     def parser(cls) -> argparse.ArgumentParser:
         """The arguments that every driver takes."""
         parser = argparse.ArgumentParser(prog=f"drivers/{cls.name}")
-        there = ", ".join(mends.names(cls.patches()))
-        words = f"repair a known bug: {there}, or {mends.ALL} that fit"
+        there = ", ".join(patches.names(cls.patches()))
+        words = f"repair a known bug: {there}, or {patches.ALL} that fit"
         parser.add_argument("--patch", action="append", default=[], metavar="NAME", help=words)
         return parser
 
@@ -86,7 +86,7 @@ class Driver:
         if self.version:
             return
         try:
-            self.mended = mends.apply(self.asked, self.patches(), self.name)
+            self.patched = patches.apply(self.asked, self.patches(), self.name)
             self.version = self.load()
         except UsageError:
             raise
@@ -127,7 +127,7 @@ class Driver:
         return {
             "protocol": PROTOCOL,
             "engine": {"name": self.name, "version": self.version},
-            "capabilities": {**self.capabilities(), "mends": self.mended},
+            "capabilities": {**self.capabilities(), "patches": self.patched},
         }
 
     def serve(self, lines: Any, out: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from slotproof_driver.mends import Source, names
+from slotproof_driver.patches import Source, names
 
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
@@ -18,7 +18,7 @@ from tests.vllm.test_findings import DRIVER, LAST, TRACES, WITH, named, shows
 
 pytestmark = pytest.mark.vllm
 
-FOLDER = DRIVER / "mends"
+FOLDER = DRIVER / "patches"
 NOT_MENDED = {"paused-session-pins", "session-outgrows-context"}
 """Findings whose pages say that there is no patch."""
 BUILDS = ("0.15.0", "0.25.0", "0.30.0", "0.32.0", "0.33.0")
@@ -56,8 +56,10 @@ def test_a_patch_fits_the_releases_that_have_its_bug(
 ) -> None:
     (root,) = python_of(build).parents[1].glob("lib/python3*/site-packages")
     every = Source(root)
-    assert {name for name in names(FOLDER) if every.mend(FOLDER, name) is None} == fit(build)
-    assert {name for name in names(FOLDER) if Source(root).mend(FOLDER, name) is None} == fit(build)
+    assert {name for name in names(FOLDER) if every.patch(FOLDER, name) is None} == fit(build)
+    assert {name for name in names(FOLDER) if Source(root).patch(FOLDER, name) is None} == fit(
+        build
+    )
     for path, text in every.changed.items():
         compile(text, path, "exec")
 
@@ -66,7 +68,7 @@ def test_a_patch_fits_the_releases_that_have_its_bug(
 def test_the_traces_of_findings_are_clean_with_the_patches(
     build: str, python_of: Callable[[str], Path]
 ) -> None:
-    spec = EngineSpec("vllm", python_of(build), step_timeout=60, mends=("all",))
+    spec = EngineSpec("vllm", python_of(build), step_timeout=60, patches=("all",))
     assert {name: it for name, it in found(spec, TRACES).items() if it} == {}
 
 
@@ -83,7 +85,7 @@ def test_the_trace_of_a_finding_shows_it_with_all_patches_but_its_own(
 
     def spec(patches: tuple[str, ...]) -> EngineSpec:
         if option is None:
-            return EngineSpec("vllm", python, step_timeout=60, mends=patches)
+            return EngineSpec("vllm", python, step_timeout=60, patches=patches)
         words = " ".join(f"--patch {each}" for each in patches)
         return EngineSpec(f"cmd:{python} {DRIVER} --{option} {words}", step_timeout=60)
 
@@ -96,7 +98,7 @@ def test_the_trace_of_a_finding_shows_it_with_all_patches_but_its_own(
 
 
 def test_a_patch_that_does_not_fit_is_one_line(python_of: Callable[[str], Path]) -> None:
-    spec = EngineSpec("vllm", python_of("0.33.0"), mends=("first-max-tokens",))
+    spec = EngineSpec("vllm", python_of("0.33.0"), patches=("first-max-tokens",))
     with pytest.raises(
         EngineUnusable, match=r"'first-max-tokens' does not fit this build: [^\n]+$"
     ):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from slotproof_driver.mends import Source, names
+from slotproof_driver.patches import Source, names
 
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
@@ -17,7 +17,7 @@ from slotproof.reports.trace import Trace, load_trace
 pytestmark = pytest.mark.sglang
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
-FOLDER = FAMILIES["sglang"].driver.with_name("mends")
+FOLDER = FAMILIES["sglang"].driver.with_name("patches")
 NOT_FOR = {
     "0.5.18": {"swa-locked-full"},
     "0.5.23": {
@@ -80,13 +80,13 @@ TRACES = [
 
 
 @pytest.fixture(scope="module")
-def mended() -> Iterator[Callable[..., Engine]]:
+def patched() -> Iterator[Callable[..., Engine]]:
     """Return a release with all patches that fit, or with those that are named."""
     engines: dict[tuple[str, ...], Engine] = {}
 
     def once(release: str, patches: tuple[str, ...] = ("all",)) -> Engine:
         if (release, *patches) not in engines:
-            spec = EngineSpec(f"sglang=={release}", step_timeout=30, mends=patches)
+            spec = EngineSpec(f"sglang=={release}", step_timeout=30, patches=patches)
             engines[release, *patches] = spec.open()
         return engines[release, *patches]
 
@@ -98,11 +98,11 @@ def mended() -> Iterator[Callable[..., Engine]]:
 @pytest.mark.parametrize(
     ("release", "path"), TRACES, ids=lambda part: part.stem if isinstance(part, Path) else part
 )
-def test_the_trace_of_a_finding_is_clean_with_the_mends(
-    release: str, path: Path, mended: Callable[[str], Engine]
+def test_the_trace_of_a_finding_is_clean_with_the_patches(
+    release: str, path: Path, patched: Callable[[str], Engine]
 ) -> None:
     trace = load_trace(path)
-    log = play(mended(release), trace.setup, trace.commands, trace.passes).log
+    log = play(patched(release), trace.setup, trace.commands, trace.passes).log
     assert [str(each) for each in log[-1].violations] == []
     assert len(log) == len(trace.commands)
 
@@ -114,13 +114,13 @@ def clauses(engine: Engine, trace: Trace) -> set[str]:
 
 @pytest.mark.parametrize("release", [*OLDER, *NOT_FOR])
 def test_a_patch_that_fits_repairs_what_its_trace_shows(
-    release: str, mended: Callable[..., Engine], python_of: Callable[[str], Path]
+    release: str, patched: Callable[..., Engine], python_of: Callable[[str], Path]
 ) -> None:
     """`retract-finishes` was put in place where a slot has no `kv`, and each turn crashed."""
     wanted = OLDER.get(release) or set(names(FOLDER)) - NOT_FOR[release]
     (root,) = python_of(release).parents[1].glob("lib/python3*/site-packages")
-    assert {name for name in names(FOLDER) if Source(root).mend(FOLDER, name) is None} == wanted
-    assert set(mended(release).capabilities.mends) == wanted
+    assert {name for name in names(FOLDER) if Source(root).patch(FOLDER, name) is None} == wanted
+    assert set(patched(release).capabilities.patches) == wanted
     for name in sorted(wanted):
         paths = [*FINDINGS.glob(f"sglang-*-{name}.itf.json")]
         traces = map(load_trace, [*paths, *FINDINGS.glob(f"gate/sglang-*-{name}-plain.itf.json")])
@@ -128,15 +128,15 @@ def test_a_patch_that_fits_repairs_what_its_trace_shows(
             trace
             for trace in traces
             if {each.clause for each in trace.violations}
-            & clauses(mended(release, trace.mends), trace)
+            & clauses(patched(release, trace.patches), trace)
         ]
         assert bool(shown) != ((release, name) in NOT_SHOWN), f"{name}: which trace shows the bug?"
-        assert [(name, *clauses(mended(release), trace)) for trace in shown] == [(name,)] * len(
+        assert [(name, *clauses(patched(release), trace)) for trace in shown] == [(name,)] * len(
             shown
         )
 
 
-def test_a_mend_of_another_release_is_one_line() -> None:
-    spec = EngineSpec("sglang==0.5.23", mends=("queued-abort",))
+def test_a_patch_of_another_release_is_one_line() -> None:
+    spec = EngineSpec("sglang==0.5.23", patches=("queued-abort",))
     with pytest.raises(EngineUnusable, match=r"'queued-abort' does not fit this build: [^\n]+$"):
         spec.open()

@@ -1,6 +1,6 @@
 """Patch known bugs of a build in this process, so that a search finds what lies behind them.
 
-A patch is a file of a driver's folder `mends/`. It has a sentence on what it does, then a unified
+A patch is a file of a driver's folder `patches/`. It has a sentence on what it does, then a unified
 diff of the build's source, as `patch -p1` takes it. Where releases differ there are several,
 `NAME.LAYOUT.diff`; the first that fits is taken. A hunk fits where its text is in the file exactly
 once, whatever its line numbers. Nothing is written: modules are compiled from the changed text as
@@ -62,7 +62,7 @@ class Source:
             return None
         return self.changed.get(file) or path.read_text(encoding="utf-8")
 
-    def mend(self, folder: Path, name: str) -> str | None:
+    def patch(self, folder: Path, name: str) -> str | None:
         """Apply a patch, or return the reason why it does not fit."""
         files = sorted(folder.glob(f"{name}.diff")) + sorted(folder.glob(f"{name}.*.diff"))
         reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in files]
@@ -100,17 +100,17 @@ def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
     done = []
     for name in known:
         if name in asked or ALL in asked:
-            reason = source.mend(folder, name)
+            reason = source.patch(folder, name)
             if reason is None:
                 done.append(name)
             elif name in asked:
                 raise UsageError(f"the patch {name!r} does not fit this build: {reason}")
     # Behind the recorder's finder (sitecustomize.py), which asks those that come after it.
-    sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Mended(source))
+    sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Patched(source))
     return done
 
 
-class Mended(importlib.machinery.PathFinder):
+class Patched(importlib.machinery.PathFinder):
     """Finds the modules whose source was changed."""
 
     def __init__(self, source: Source) -> None:
