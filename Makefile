@@ -54,7 +54,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu traces gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types prose site soak fuzz mutants mutant-table explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu traces gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -79,15 +79,15 @@ PYTEST := $(BIN)/python -m pytest -n auto --durations-min=1
 WITHIN := not quality and not exhaustive and not sglang and not vllm
 FAST := $(WITHIN) and not slow and not browser
 
-check: lint types
+check: lint types prose
 	$(PYTEST) --durations=5 -m "$(FAST)"
 
-test: lint types
+test: lint types prose
 	$(PYTEST) --durations=20 -m "$(WITHIN) and $(BROWSER)"
 	@echo "$(BROWSER_SAYS)"
 	@echo "Mutants, builds of engines, kills, interrupts, fuzz, all of the spec: make test-all, or make test-changed"
 
-test-all: lint types $(ENVIRONMENTS)
+test-all: lint types prose $(ENVIRONMENTS)
 	$(BIN)/python -m tests.parts $(WITHOUT) $(PARTS)
 	@echo "$(BUILDS_SAYS)"
 	@echo "$(VLLM_SAYS)"
@@ -108,6 +108,9 @@ lint: $(VENV)/.tested
 types: $(VENV)/.tested
 	$(BIN)/mypy
 	$(BIN)/basedpyright
+
+prose: $(VENV)/.tested
+	cd conformance && ../$(BIN)/python -m tests.prose
 
 site: $(VENV)/.tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -141,7 +144,8 @@ mutants: $(VENV)/.tested
 	$(BIN)/python -m tests.systematic --jobs $(or $(JOBS),2) \
 		$(if $(N),--sample $(N)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again)
 
-# The mutants of the reference engine × what finds them, and the bug that each oracle alone catches.
+# Mutants of the reference engine by the oracles that find them, and one bug per oracle that no
+# other oracle finds.
 mutant-table: $(VENV)/.tested
 	$(BIN)/python -m tests.mutant_table --jobs $(or $(JOBS),2) $(if $(SEEDS),--seeds $(SEEDS))
 

@@ -1,14 +1,14 @@
-"""What the page audit takes, next to what it must move and to SGLang's method.
+"""Cost of the page audit, compared with its memory traffic and with SGLang's method.
 
     python bench/audit.py --device cuda --record bench/results/audit-h200.json
     python bench/audit.py --tokens 100000          # on the CPU, a small pool
 
-A pool of so many tokens, shuffled: nine tenths in rows, of which an eighth is a prefix
-that the tree has, one tenth free; 256 owners. ``graph_us`` is one audit in a CUDA graph.
-``floor_us`` is the bytes that it must move (see ``bytes_moved``) over the bandwidth of a
-copy in the same run. ``sglang_us`` is SGLang's own check of pages, written here from a
-description: gather the owners' rows with a mask, ``unique`` on the free pages, and
-``isin`` of one in the other. It sorts, reads back, and does not see two owners.
+The pool is shuffled and has 256 owners. Nine tenths of the tokens are in rows, an eighth of the row
+tokens is a prefix in the tree, and one tenth is free. ``graph_us`` is the time of an audit in a
+CUDA graph. ``floor_us`` is the bytes to be moved (see ``bytes_moved``) over the bandwidth of a copy
+in the same run. ``sglang_us`` is SGLang's own check of pages, written from a description: gather
+the owners' rows with a mask, ``unique`` on the free pages, and ``isin`` of one in the other.
+SGLang's check sorts, reads back, and does not see two owners.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKENS = (100_000, 1_000_000, 2_097_152, 8_000_000)
 PAGE_SIZES = (1, 16, 64)
 OWNERS = 256
 SECTOR = 32
-"""Bytes that a GPU loads at least."""
+"""Minimum bytes of a load on a GPU."""
 
 
 def state(tokens: int, page_size: int, device: str) -> tuple[Ownership, int]:
@@ -69,11 +69,11 @@ def bandwidth(device: str, size: int) -> float:
 
 
 def as_sglang(own: Ownership, page_size: int) -> bool:
-    """Whether a page that an owner has is free, or the free list has one twice."""
+    """Return True if an owner's page is free, or a page is in the free list twice."""
     positions = torch.arange(own.req_to_token.shape[1], device=own.allocated.device)
     assert own.protected is not None
-    mine = (positions >= own.protected[:, None]) & (positions < own.allocated[:, None])
-    owned: Tensor = torch.unique(own.req_to_token[mine] // page_size)
+    own_positions = (positions >= own.protected[:, None]) & (positions < own.allocated[:, None])
+    owned: Tensor = torch.unique(own.req_to_token[own_positions] // page_size)
     free = torch.unique(own.free_pages)
     twice = len(free) != len(own.free_pages)
     return twice or bool(torch.isin(owned, free).any())

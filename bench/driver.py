@@ -1,13 +1,12 @@
-"""Commands per second through a driver: alone, and with the spec and all oracles behind it.
+"""Commands per second through a driver: alone, and with the spec and all oracles.
 
     python bench/driver.py [--engine sglang==0.5.23 ...] [--config p1 ...] [--examples 40]
 
-Commands are those a campaign draws (drawn beforehand, on the reference engine); each example
-begins with a reset. An example goes on past violations, ends where the engine dies, and leaves out
-what the engine does not offer. Every example is run on each engine in turn, so that what else the
-machine does is shared by all: ratios within a run can be trusted. An older driver is compared as
-``--engine "cmd:ENV/bin/python OLDER/conformance/slotproof/drivers/sglang"``. One process of each:
-``run --jobs N`` has N of them.
+Commands are those of a campaign, drawn beforehand on the reference engine. An example begins with a
+reset, continues past violations, ends if the engine dies, and leaves out commands not offered by
+the engine. Every example runs on each engine in turn, so that other load on the machine is shared:
+ratios within a run can be trusted. An older driver is compared as ``--engine "cmd:ENV/bin/python
+OLDER/conformance/slotproof/drivers/sglang"``. One process runs per engine, ``run --jobs N`` has N.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from slotproof.protocol.config import CONFIGS, EngineConfig
 
 @dataclass
 class Rate:
-    """Commands, and the seconds they took."""
+    """Number of commands and their duration in seconds."""
 
     commands: int = 0
     seconds: float = 0.0
@@ -61,25 +60,25 @@ def alone(engine: Engine, config: EngineConfig, run: list[Command]) -> int:
 
 
 def judged(engine: Engine, config: EngineConfig, run: list[Command]) -> int:
-    """The same with the spec in step and every oracle; tokens replayed."""
+    """Run commands with the spec in step and every oracle, tokens replayed."""
     return len(play(engine, Setup(config), run, passes=lambda _: True).log)
 
 
 def measure(engines: dict[str, Engine], name: str, examples: int) -> Iterator[dict[str, Any]]:
-    """A row per engine that takes the configuration."""
+    """Yield a row for every engine that accepts the configuration."""
     config = CONFIGS[name]
     runs = scripts(config, examples)
-    there = {k: each for k, each in engines.items() if each.capabilities.refuses(config) is None}
-    rates = {text: {"alone": Rate(), "judged": Rate()} for text in there}
+    usable = {k: e for k, e in engines.items() if e.capabilities.refuses(config) is None}
+    rates = {text: {"alone": Rate(), "judged": Rate()} for text in usable}
     for number, run in enumerate(runs):
-        for text, engine in there.items():
-            offered = [each for each in run if each["do"] in engine.capabilities.commands]
+        for text, engine in usable.items():
+            offered = [command for command in run if command["do"] in engine.capabilities.commands]
             for what, played in (("alone", alone), ("judged", judged)):
                 if number == 0:
                     played(engine, config, offered)  # the first of all takes longer
                 rates[text][what].add(partial(played, engine, config, offered))
     for text, rate in rates.items():
-        figures = {f"{what}_commands_per_second": each.per_second for what, each in rate.items()}
+        figures = {f"{what}_commands_per_second": total.per_second for what, total in rate.items()}
         yield {"engine": text, "config": name, **figures}
 
 

@@ -3,10 +3,9 @@
     python bench/lockstep.py [--seconds 5] [--record bench/results/lockstep.json] [--profile]
     python bench/lockstep.py --device cuda --record bench/results/lockstep-h200.json
 
-Commands are drawn beforehand (the Hypothesis machine runs once per example to
-make them), so that what is timed is engine, snapshot, spec and oracles. The
-pool has 64 tokens, the device is the CPU, one core, unless told otherwise. The last line also says
-what a whole campaign reaches, generation included.
+Commands are drawn beforehand (the Hypothesis machine runs once per example). The timed part is
+engine, snapshot, spec and oracles. By default, the pool has 64 tokens and the device is the CPU,
+one core. The last line gives the speed of a whole campaign, generation included.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from slotproof.search.plan import ExampleBatch, Plan
 from slotproof.support import garbage
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
-"""Configurations with a pool of about 64 tokens, none of them tight."""
+"""Configurations with a pool of about 64 tokens, not tight."""
 
 
 class _Diary(InProcessEngine):
-    """What was asked of each engine."""
+    """Record of the commands sent to an engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +52,7 @@ class _Diary(InProcessEngine):
 
 
 def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
-    """Command sequences as a campaign draws them."""
+    """Return command sequences drawn as in a campaign."""
     diary = _Diary()
     blank = Trace("reference", "reference", "reference", config, 0, [], [], minimal=False)
     Search(Plan({}), ExampleBatch("", 0, 0, count), blank).run(diary, lambda _: None, lambda: False)

@@ -1,4 +1,4 @@
-"""What a recorded result has to say of where it comes from, and how a time is taken."""
+"""Origin of a recorded result, and the measurement of time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _driver() -> str:
 
 
 def microseconds(device: str, call: Callable[[], object], rounds: int = 50) -> float:
-    """Median time of one call; on a GPU between two events, host time excluded only if queued."""
+    """Return the median time of a call, on a GPU between events. Queued host time is excluded."""
     for _ in range(3):
         call()
     times = []
@@ -69,7 +69,7 @@ def microseconds(device: str, call: Callable[[], object], rounds: int = 50) -> f
 
 
 def in_graph(device: str, call: Callable[[], object], repeats: int = 20) -> float | None:
-    """Time of one call captured ``repeats`` times in one CUDA graph; none without a GPU."""
+    """Return the time of a call captured ``repeats`` times in a CUDA graph, None without a GPU."""
     if not device.startswith("cuda"):
         return None
     call()
@@ -82,7 +82,7 @@ def in_graph(device: str, call: Callable[[], object], repeats: int = 20) -> floa
 
 
 def usable(device: str) -> None:
-    """One line and status 2 where there is no such device."""
+    """Exit with a line and status 2 if the device is not available."""
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:

@@ -1,12 +1,12 @@
-"""Allocation, a cut and page stamps: what the engine does between two forwards.
+"""Allocation, a cut and page stamps: the engine's work between two forwards.
 
     python bench/memory.py --device cuda --record bench/results/memory-h200.json
 
 Allocation of a decode batch of 256 rows and of an extend of 64 x 512 tokens is page arithmetic, the
-free list's next pages and the rows. A cut of 256 rows reads the ids of the pages past a position.
+free list's next pages and the rows. A cut of 256 rows reads the IDs of the pages past a position.
 ``kernel_us`` is with the kernel of the device, ``torch_us`` in plain torch on the same device,
-``loop_us`` with one slice assignment per row. Stamps are those of one slot: written by a save,
-compared by a restore, made void when its pages are freed. The host's time is in all of these.
+``loop_us`` with one slice assignment per row. Stamps of one slot are written by a save, compared by
+a restore, and made void when the pages are freed. All times include the host's.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def row_by_row(table: Tensor, spans: list[Span], pages: Tensor, page_size: int) 
     offsets = torch.arange(page_size, device=table.device)
     for row, lo, hi in spans:
         first, last = -(-lo // page_size), -(-hi // page_size)
-        mine = pages[taken : taken + last - first]
-        entries = (mine[:, None] * page_size + offsets).flatten()
+        taken_pages = pages[taken : taken + last - first]
+        entries = (taken_pages[:, None] * page_size + offsets).flatten()
         table[row, first * page_size : last * page_size] = entries
         taken += last - first
 
@@ -77,12 +77,12 @@ def cut(device: str, size: int, spans: list[Span]) -> dict[str, float]:
 
 def stamps(device: str, count: int) -> dict[str, float]:
     pages = torch.randperm(131_072)[:count].to(device)
-    those = PageStamps(131_072, device)
+    page_stamps = PageStamps(131_072, device)
     return {
         "pages": count,
-        "save_us": microseconds(device, lambda: those.save(pages, 7, 0)),
-        "verify_us": microseconds(device, lambda: those.verify(pages, 7, 0)),
-        "free_us": microseconds(device, lambda: those.free(pages)),
+        "save_us": microseconds(device, lambda: page_stamps.save(pages, 7, 0)),
+        "verify_us": microseconds(device, lambda: page_stamps.verify(pages, 7, 0)),
+        "free_us": microseconds(device, lambda: page_stamps.free(pages)),
     }
 
 

@@ -1,10 +1,10 @@
-"""What the examples of a run send and reach: prompts by how they branch, how requests ended, phases
-that they were aborted in, refusals by cause, limits, pairs of transitions on one session.
+"""Coverage of a run's examples: prompts by branch, ends of requests, phases of aborts, refusals by
+cause, limits, pairs of transitions on a session.
 
     python bench/reached.py [--engine reference] [--examples 1400] [--seed 0] [--config p1 ...]
     python bench/reached.py --record bench/results/reached.json
 
-A campaign as ``slotproof run`` has it; the figures are those of ``run --json``, under ``clients``.
+The campaign is as in ``slotproof run``. The figures are those of ``run --json``, under ``clients``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.search.report import clients
 
 RARE = 5
-"""Pairs that were met less often are named."""
+"""Pairs met less often are named."""
 
 
 def lines(reached: dict[str, dict[str, int]]) -> Iterator[str]:
-    """A table of each kind, with shares; of pairs, how many there are and which are rare."""
+    """Yield a table of each kind with shares. For pairs, yield their number and the rare pairs."""
     for what, counts in reached.items():
         total = sum(counts.values())
         if what == "pairs":
@@ -43,7 +43,7 @@ def lines(reached: dict[str, dict[str, int]]) -> Iterator[str]:
 
 
 def reached(spec: str, plan: Plan) -> Coverage:
-    """What a campaign on that engine saw; it says so where something was found."""
+    """Return the coverage of a campaign on the engine. Findings are printed."""
     with ExitStack() as stack:
         engine = stack.enter_context(closing(EngineSpec(spec).open()))
         outcome = campaign.run(engine, spec, plan)
@@ -65,12 +65,12 @@ def main() -> None:
         {name: CONFIGS[name] for name in args.config}, examples=args.examples, seed=args.seed
     )
     coverage = reached(args.engine, plan)
-    found = clients(coverage)
-    print("\n".join(lines(found)))
+    figures_by_kind = clients(coverage)
+    print("\n".join(lines(figures_by_kind)))
     if args.record is not None:
         document: dict[str, Any] = described("cpu")
         figures = {"commands": coverage.commands, "iterations": coverage.iterations}
-        record(args.record, {**document, **figures, "reached": found})
+        record(args.record, {**document, **figures, "reached": figures_by_kind})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""What the SGLang recorder costs: a scheduler's own event loop with and without it.
+"""Cost of the SGLang recorder: a scheduler's own event loop with and without recording.
 
     python bench/recorder.py --python ENV/bin/python [--rounds 3] [--record FILE]
 
-Each round is the event loop of a fresh process (a one-layer model on one CPU core, pool of 4096
-tokens, four sessions in turn, fed by hand); rounds alternate between the settings. Said is what
-an iteration costs at the median, in two ways: the time within the recorder's own wrappers, less
-that of the engine's methods which they call; and how much longer a whole iteration is than with
-the recorder off. The second has all in it that the first leaves out (counting locks, reading the
-engine's check), and the noise of the machine. Of rounds the one with the least is taken.
+Each round is the event loop of a fresh process: a one-layer model on one CPU core, a pool of 4096
+tokens, four sessions in turn, fed by hand. Rounds alternate between the settings. The cost of an
+iteration is given at the median, in two ways. The first is the time within the recorder's own
+wrappers, less the time of the engine's methods called by the wrappers. The second is the extra time
+of a whole iteration compared with the recorder off. The second adds costs left out by the first
+(counting locks, reading the engine's check) and noise of the machine. The lowest round is used.
 
-With `--batch 16` sixteen sessions run at a time, and nearly every iteration decodes sixteen tokens.
+With `--batch 16`, sixteen sessions run at a time: nearly every iteration decodes sixteen tokens.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, str]] = {
 
 
 def script(turns: int, batch: int) -> dict[str, object]:
-    """Sessions that take turns of 8 tokens and 24 answers, some at a time; ten turns each."""
+    """Return a script of sessions with ten turns of 8 tokens and 24 answers, some at a time."""
     feed: list[list[dict[str, object]]] = []
     sessions = 2 * batch
     for turn in range(turns):
@@ -75,7 +75,7 @@ def script(turns: int, batch: int) -> dict[str, object]:
 def measure(
     python: str, path: Path, folder: Path, settings: dict[str, str]
 ) -> tuple[dict[str, float], str]:
-    """Figures of one round, and the version of the build: empty without a log."""
+    """Return the figures of a round, and the version of the build: empty without a log."""
     for file in folder.glob("log*"):
         file.unlink()
     environment = {**os.environ, "PYTHONPATH": str(DRIVER), **settings}
@@ -93,7 +93,7 @@ def measure(
         "iteration_us": median(took["iterations"]) / 1000,
         "recorder_us": median(took["recorder"]) / 1000,
         "recorder_p99_us": quantiles(took["recorder"], n=100)[98] / 1000,
-        "bytes_per_iteration": sum(each.stat().st_size for each in files) // len(took["recorder"]),
+        "bytes_per_iteration": sum(file.stat().st_size for file in files) // len(took["recorder"]),
     }
     if not files:
         return figures, ""
@@ -117,10 +117,10 @@ def main() -> int:
         (folder / "script.json").write_text(json.dumps(work))
         for _ in range(args.rounds):
             for what, settings in SETTINGS.items():
-                figures, found = measure(args.python, folder / "script.json", folder, settings)
+                figures, build = measure(args.python, folder / "script.json", folder, settings)
                 known = best.setdefault(what, figures)
                 best[what] = {name: min(known[name], value) for name, value in figures.items()}
-                version = found or version
+                version = build or version
     off = best["off"]["iteration_us"]
     rows = [
         {

@@ -51,9 +51,9 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'slotproof' has no attribute {name!r}")
-    found = getattr(import_module(f"slotproof.{_PLACES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"slotproof.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,7 @@
-"""A bug for each oracle that it alone catches: a mutant, or the reference with falsified snapshots.
+"""A bug for each oracle, missed by every other oracle.
 
-``make mutant-table`` writes ``docs/reference/mutants/oracles.md`` of them.
+A bug is a mutant, or the reference engine with falsified snapshots. ``make mutant-table`` writes
+the table to ``docs/reference/mutants/oracles.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from slotproof_engine.mutants import MUTANTS
 
 @dataclass(frozen=True)
 class OnlyBug:
-    """A bug, and a configuration that shows it."""
+    """A bug, with a configuration in which a run finds it."""
 
     engine: Callable[[], InProcessEngine]
     sentence: str
@@ -27,7 +28,7 @@ class OnlyBug:
 
 
 class Liar(InProcessEngine):
-    """The reference engine, with snapshots that are changed before they are seen."""
+    """The reference engine, with snapshots falsified before the oracles see them."""
 
     def __init__(self, change: Callable[[Any], None]) -> None:
         super().__init__()
@@ -48,13 +49,13 @@ class Lazy(InProcessEngine):
 
 
 ALONE: dict[str, OnlyBug] = {
-    "progress": OnlyBug(Lazy, "the engine is paused and does not show it", "p1")
+    "progress": OnlyBug(Lazy, "the engine pauses without reporting the pause", "p1")
 }
 """By oracle."""
 
 
 def lie(oracle: str, sentence: str) -> Callable[[Callable[[Any], None]], None]:
-    """Keep a change of snapshots that the oracle alone catches."""
+    """Register a change of snapshots as the bug caught by this oracle alone."""
 
     def keep(change: Callable[[Any], None]) -> None:
         ALONE[oracle] = OnlyBug(partial(Liar, change), sentence)
@@ -74,7 +75,7 @@ for _oracle, _mutant, _config in (
     ALONE[_oracle] = OnlyBug(_engine, MUTANTS[_mutant].sentence, _config, _mutant)
 
 
-@lie("pages", "a page has two owners and another one has none, so that every count is right")
+@lie("pages", "one page has two owners and another has none, so every count is right")
 def _(s: Any) -> None:
     free = s["pools"]["full"]["free"]
     if s["tree"]["full"] and free:
@@ -86,7 +87,7 @@ def _(s: Any) -> None:
     s["tree"]["full"] = [(page, 2 * locks) for page, locks in s["tree"]["full"]]
 
 
-@lie("rows", "a free row is listed twice and another one is missing")
+@lie("rows", "a free row is listed twice and another is missing")
 def _(s: Any) -> None:
     free = s["rows"]["free"]
     if len(free) > 1:
@@ -99,44 +100,44 @@ def _(s: Any) -> None:
         session["hash"] ^= 1
 
 
-@lie("content", "the KV at the second position of a row is that of another token")
+@lie("content", "the second position of a row has the KV of another token")
 def _(s: Any) -> None:
     for stamps in s.get("content", {}).values():
         if len(stamps) > 1:
             stamps[1] = (stamps[1][0] + 1, 1)
 
 
-@lie("lockstep", "an event names a transition that the spec does not have")
+@lie("lockstep", "an event names a transition missing from the spec")
 def _(s: Any) -> None:
     s["events"] = [*s["events"], ("T-NAP", None, None, {})]
 
 
 @lie("answers", "an aborted request is answered twice")
 def _(s: Any) -> None:
-    answers = [each for each in s["messages"] if each["type"] == "finish"]
-    s["messages"] = [*s["messages"], *(each for each in answers if each["reason"] == "abort")]
+    answers = [answer for answer in s["messages"] if answer["type"] == "finish"]
+    s["messages"] = [*s["messages"], *(answer for answer in answers if answer["reason"] == "abort")]
 
 
-@lie("counts", "evictable KV is too large, without events or a check to compare it with")
+@lie("counts", "the figure for evictable KV is too large, and no event or check contradicts it")
 def _(s: Any) -> None:
     s.pop("events")
     s["checker"].update(ran=False, level=0)
     s["pools"]["full"]["evictable"] += 4
 
 
-@lie("reuse", "the queue of reusable pages lacks the last one")
+@lie("reuse", "the queue of reusable pages lacks its last page")
 def _(s: Any) -> None:
     unlocked = [page for page, locks in s["tree"]["full"] if not locks]
     s["reusable"] = {"full": [*s["pools"]["full"]["free"], *unlocked][:-1]}
 
 
-@lie("lookup", "the hash map finds each page by the key of another one")
+@lie("lookup", "the hash map finds every page by another page's key")
 def _(s: Any) -> None:
     keys = [(page, page) for page, _ in s["tree"]["full"]]
     s["lookup"] = {"full": {"finds": keys, "holds": [(key + 1, page) for key, page in keys]}}
 
 
-@lie("tables", "the table of requests keeps one that has ended")
+@lie("tables", "the table of requests holds an ended request")
 def _(s: Any) -> None:
     s["tables"] = {"requests": [*s["requests"], "r0"]}
 
@@ -144,13 +145,13 @@ def _(s: Any) -> None:
 def page() -> str:
     """Return the table of all oracles, in Markdown."""
     lines = [
-        "# Oracles and the bug that each of them catches alone",
+        "# Bugs that each oracle finds on its own",
         "",
-        "A run without the oracle finds nothing of its bug. A run with that oracle alone finds it.",
+        "A run without the oracle misses its bug. A run with only this oracle finds it.",
         "A bug is a [mutant](matrix.md) of the reference engine, or the reference engine with",
-        "snapshots that are falsified before the oracles see them.",
+        "snapshots falsified before the oracles see them.",
         "",
-        "| oracle | what is wrong | mutant | configuration |",
+        "| oracle | bug | mutant | configuration |",
         "|---|---|---|---|",
         *(
             f"| {oracle} | {bug.sentence} | {bug.mutant or 'falsified snapshots'} | {bug.config} |"

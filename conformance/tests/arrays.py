@@ -1,4 +1,4 @@
-"""The configurations that a run takes by default, and with ``--strength 3``."""
+"""Checks of the configurations taken by default and with ``--strength 3``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slotproof.search.array import array
 
 
 def covers_its_tuples(offered: Capabilities) -> None:
-    """Check that each pair is in a configuration that the engine takes, and each triple."""
+    """Check that configurations cover every pair and triple, and that the engine takes them."""
     for strength in (2, 3):
         made = array([offered], strength)
         covered, possible = made.share(strength, made.rows)

@@ -1,4 +1,4 @@
-"""Scenes: an engine that has lived a little, and one more iteration to be judged."""
+"""Fixtures: scenes (an engine after some commands, and one more iteration), and command lines."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def submit(
 
 
 TURN_1: list[Command] = [OPEN, submit("r1", length=6), {"do": "step", "n": 6}]
-"""A finished turn: 6 tokens of prompt, 4 of output; the slot holds the KV of 9."""
+"""A finished turn with 6 prompt tokens and 4 output tokens. The slot holds the KV of 9."""
 
 
 class Scene:
-    """What a referee saw, and the next snapshot, not yet judged."""
+    """A referee after some commands, and the next snapshot, not yet judged."""
 
     def __init__(self, commands: Sequence[Command], config: EngineConfig, engine: Engine) -> None:
         self.referee = Setup(config).referee(engine)
@@ -50,14 +50,14 @@ class Scene:
         self.snapshot: Snapshot = copy.deepcopy(snapshot)
 
     def only(self, oracle: str) -> None:
-        """Every other oracle is switched off."""
+        """Switch off every other oracle."""
         self.referee.oracles = {oracle: ORACLES[oracle]}
 
     def judge(self) -> list[Violation]:
-        """What is wrong with it; judged again it is that of the next iteration."""
-        found = self.referee.judge(copy.deepcopy(self.snapshot))
+        """Return the snapshot's violations. A second call judges it as the next iteration's."""
+        violations = self.referee.judge(copy.deepcopy(self.snapshot))
         self.snapshot["iter"] += 1
-        return found
+        return violations
 
     def clauses(self) -> set[str]:
         return {violation.clause for violation in self.judge()}
@@ -65,7 +65,7 @@ class Scene:
 
 @pytest.fixture
 def scene() -> Callable[..., Scene]:
-    """``scene(commands, config)``: turn 1 is over and turn 2 runs, unless told otherwise."""
+    """``scene(commands, config)``: by default turn 1 is over and turn 2 is running."""
 
     def make(
         commands: Sequence[Command] = (*TURN_1, submit("r2"), STEP),
@@ -91,14 +91,13 @@ def commands() -> Any:
 
 
 class CommandLine:
-    """Runs command lines in this process, and reads what they print."""
+    """Runner of command lines in this process, and reader of their output."""
 
     def __init__(self, capfd: pytest.CaptureFixture[str], out: Path) -> None:
         self._capfd, self._out = capfd, out
 
     def _status(self, argv: Sequence[str]) -> int:
-        """Run it; a journal is this test's own, as another test may write to that of the default
-        folder."""
+        """Run a command line. A journal goes to this test's folder, not to the shared default."""
         self._capfd.readouterr()
         own = "--all" in argv and argv[0] == "run" and "--out" not in argv
         return status([*argv, *(["--out", str(self._out)] if own else [])])
@@ -122,7 +121,7 @@ class CommandLine:
         return code, json.loads(out)
 
     def wrong(self, argv: Sequence[str]) -> str:
-        """Return the one line that a command line with a mistake gives."""
+        """Return the error message of a wrong command line: one line."""
         out, err = self._read(argv, 2)
         assert out == "" and err.startswith("slotproof: ")
         assert err.count("\n") == 1 and err.endswith("\n")
@@ -136,13 +135,13 @@ def cli(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
 
 @pytest.fixture
 def earned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen examples are enough here. What a verdict needs is tested in test_earned.py."""
+    """A dozen examples are enough. test_earned.py tests how many a verdict needs."""
     monkeypatch.setattr(report, "missing", lambda *_: None)
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in."""
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -151,14 +150,14 @@ EVIL = (
     "</script></style><script>window.owned=1</script><img src=x onerror='window.owned=1'>"
     "\"'`|;#{}{{7*7}}{%raw%}\\u202e\u202e*/]]>-->\"\"\"'''\n\r\x1b[2J$(id)\n    - [x](javascript:a)"
 )
-"""Ends scripts, styles, attributes, strings, comments, fences, tables; colours a terminal."""
+"""Ends scripts, styles, attributes, strings, comments, fences and tables. Colours a terminal."""
 
 
 @pytest.fixture
 def hostile() -> Trace:
-    """A trace whose every string tries to get out of where it is put; no engine made it.
+    """A trace made by no engine: every string tries to escape its context in the output.
 
-    Its pages: one is lost, one has two owners.
+    One of its pages is lost, and one has two owners.
     """
     figures: dict[str, Any] = {"total": 8, "available": 4, "evictable": 1, "protected": 0}
     figures |= {"held": 1, "uncached": 1}
@@ -217,15 +216,15 @@ def hostile() -> Trace:
 
 @pytest.fixture
 def descent() -> Iterator[Descent]:
-    """What a test starts with its environment is gone when the test is over."""
-    found = Descent()
-    yield found
-    found.end()
+    """Processes started with its environment. The fixture kills them at the end of the test."""
+    processes = Descent()
+    yield processes
+    processes.end()
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The documentation, built as `make site` does it. With --quiet mkdocs counts no warnings."""
+    """The documentation, built as by `make site`. With --quiet mkdocs counts no warnings."""
     pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
     folder = tmp_path_factory.mktemp("site")
     built = finished(

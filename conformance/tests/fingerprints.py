@@ -1,9 +1,9 @@
-"""Write the fingerprints of releases beside their driver, from wheels that pip downloads.
+"""Write the fingerprints of releases beside their driver, from wheels downloaded by pip.
 
     python conformance/tests/fingerprints.py sglang==0.5.23 vllm==0.33.0
     python conformance/tests/fingerprints.py WHEEL...
 
-A release is downloaded whole, read and deleted. Others in the file stay.
+A release is downloaded whole, read and deleted. Other releases stay in the file.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ def download(name: str, folder: str) -> Path:
 
 
 def add(name: str, release: str, fingerprint: str) -> None:
-    """Write one line into the file of a family."""
+    """Write a release's fingerprint into the file of its family."""
     path = FAMILIES[name].driver.with_name("fingerprints.toml")
     known = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     known[release] = fingerprint
-    lines = (f'"{each}" = "{known[each]}"\n' for each in sorted(known, key=Version))
+    lines = (f'"{version}" = "{known[version]}"\n' for version in sorted(known, key=Version))
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
 
 
 def main() -> None:
-    for each in sys.argv[1:]:
+    for argument in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as folder:
-            wheel = Path(each) if each.endswith(".whl") else download(each, folder)
+            wheel = Path(argument) if argument.endswith(".whl") else download(argument, folder)
             add(*of_wheel(wheel))
 
 

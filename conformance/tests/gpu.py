@@ -1,8 +1,8 @@
-"""``make test-gpu``: the tests that need a GPU, with an interpreter that is taken as it is.
+"""``make test-gpu``: the tests that need a GPU, run with a given interpreter.
 
-Nothing is installed: a GPU machine may reach no package index. What can't be imported there is
-said, with the tests that are therefore left out. Without a GPU the tests are collected, so that it
-is seen whether they would start, and none is run.
+Nothing is installed: a GPU machine may reach no package index. If a package is missing, the program
+names it and the tests left out. Without a GPU, pytest collects the tests to check their imports,
+and runs none.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ NEEDS = {
     "impl/tests": "tests.driving",
     "conformance/tests/cover/test_gpu.py": "tests.cover.test_gpu",
 }
-"""Where tests marked ``gpu`` are; of each place, a module that imports what they need."""
+"""Files and folders with tests marked ``gpu``. For each, a module that imports their packages."""
 
 
 def missing(module: str) -> str | None:
-    """What has to be installed before this can be imported; nothing, if it can."""
+    """Return the name of the package missing for this module, or None if it imports."""
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -32,31 +32,33 @@ def missing(module: str) -> str | None:
 
 
 def gpu() -> bool:
-    """Whether torch sees one."""
+    """Return True if torch finds a GPU."""
     import torch
 
     return torch.cuda.is_available()
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """The status of pytest; ``arguments`` are for it."""
+    """Run the tests. Return the exit status of pytest. ``arguments`` are passed to pytest."""
     for name in ("torch", "pytest"):
         if importlib.util.find_spec(name) is None:
-            print(f"test-gpu: {sys.executable} has no {name}: NOTHING was run")
+            print(
+                f"test-gpu: NOTHING was run: {sys.executable} has no {name}. Install it, or set PY"
+            )
             return 2
     lacking = {place: missing(module) for place, module in NEEDS.items()}
     places = [place for place, name in lacking.items() if name is None]
-    there = gpu()
+    available = gpu()
     done = 0
     if places:
-        how = () if there else ("--collect-only", "-q")
+        how = () if available else ("--collect-only", "-q")
         argv = [sys.executable, "-m", "pytest", "-m", "gpu", *how, *arguments, *places]
         done = subprocess.run(argv, cwd=ROOT, check=False).returncode
     for place, lacks in lacking.items():
         if lacks is not None:
-            print(f"test-gpu: {place} was left out: {sys.executable} has no {lacks}")
-    if not there:
-        print("test-gpu: torch sees no GPU here: NOTHING was run")
+            print(f"test-gpu: {place} was skipped: {sys.executable} has no {lacks}")
+    if not available:
+        print("test-gpu: NOTHING was run: torch finds no GPU")
     return done
 
 

@@ -1,4 +1,4 @@
-"""A head of one's own: a copy of a release's environment with one line of the engine changed."""
+"""A head: a copy of a release's environment with one line of the engine changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotproof.reports.forms import FORMS
 
 @dataclass(frozen=True)
 class Head:
-    """A changed build of a release, in the place that the release's environment has."""
+    """A changed build of a release, in a copy of the release's environment."""
 
     entry: Entry
     folder: Path
@@ -28,7 +28,7 @@ class Head:
         return f"{self.entry.engine}@{self.folder / self.entry.path.name}/bin/python"
 
     def called(self, text: str) -> None:
-        """Nothing in the text is called the release, and something is called the head."""
+        """Check that the text never names the release, and names the head."""
         name, release = self.entry.engine, re.escape(self.entry.release)
         assert not re.findall(rf"(?i){name}(?: |==){release}(?![\w.+*])", text), text[:400]
         assert f"{self.entry.release}+modified (fingerprint " in text, text[:400]
@@ -47,17 +47,17 @@ def changed(entry: Entry, folder: Path, file: str, old: str, new: str) -> Head:
 
 
 def release(name: str) -> Entry:
-    """The environment of a release that is there."""
+    """Return the environment of a release. Skip the test if it is missing."""
     entry = Store(default_folder()).find(name)
     if entry is None:
-        pytest.skip(f"there is no environment of {name}")
+        pytest.skip(f"needs the environment of {name}")
     return entry
 
 
 def is_never_called_the_release(
     head: Head, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every command, and every form of the trace, names the head."""
+    """Check that every command, and every form of the trace, names the head."""
 
     def say(*argv: str, ends: int | None) -> str:
         code = status(list(argv))
@@ -95,7 +95,7 @@ def is_never_called_the_release(
         "30",
         "--junit",
     )
-    seen = say(*gate, "gate.xml", ends=None)  # few examples: they may find nothing
+    seen = say(*gate, "gate.xml", ends=None)  # With this few examples the gate may find nothing.
     head.called(seen)
     assert "does not match" not in seen
     head.called(Path("gate.xml").read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def is_never_called_the_release(
 
     head.called(say("check-driver", head.argument, "--step-timeout", "200", ends=0))
 
-    # The environment of the release itself, changed since it was made.
+    # The environment of the release itself, changed after its creation.
     monkeypatch.setenv("SLOTPROOF_ENVS", os.fspath(head.folder))
     own = say(*replay, f"{head.entry.engine}=={head.entry.release}", ends=1)
     head.called(own)

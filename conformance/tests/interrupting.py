@@ -1,4 +1,4 @@
-"""Ctrl-C at a moment of a command's life, and what is left after it: for tests."""
+"""Interrupts of a command at a given moment, and what remains after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNS = {
     "matrix": ("matrix", "here=reference", f"served={SERVED}"),
     "check-driver": ("check-driver", SERVED),
 }
-"""What asks a correct engine (or does not judge one), and would go on for long."""
+"""Commands that would run for long. They test a correct engine or judge none."""
 
 _MAIN = """
 import signal, sys
@@ -37,7 +37,7 @@ main(sys.argv[1:])
 
 @dataclass(frozen=True)
 class Left:
-    """What an interrupted command left."""
+    """Output, traces and processes left by an interrupted command."""
 
     status: int
     out: str
@@ -45,31 +45,32 @@ class Left:
     traces: list[str]
     processes: list[int]
     late: bool = False
-    """It had said all it had to say before: that is a verdict, and no interrupt's business."""
+    """The command had printed its verdict before the interrupt: not an interrupted run."""
 
     @property
     def clean(self) -> bool:
-        """Nothing was said of the engine, and nothing stays."""
-        found = self.traces or self.processes or "counterexample:" in self.out
-        return self.status == 3 and not found and not self.ours
+        """True if the command printed no verdict on the engine and left no process."""
+        leftover = self.traces or self.processes or "counterexample:" in self.out
+        return self.status == 3 and not leftover and not self.ours
 
     @property
     def ours(self) -> bool:
-        """Whether there is a traceback, other than of a destructor that was interrupted: nothing
-        can be raised from there, so Python prints it."""
+        """True if stderr has a traceback, other than of an interrupted destructor. Python prints
+        such a traceback because a destructor can't raise."""
         return self.err.count("Traceback") > self.err.count("Exception ignored")
 
 
 def interrupt(
     argv: tuple[str, ...], after: float, folder: Path, times: int = 1, workers: int = 0
 ) -> Left:
-    """Run a command in a folder, with SIGINT so many seconds after its first line, or more.
+    """Run a command in a folder. Send SIGINT ``after`` seconds after its first line.
 
-    With ``workers`` its whole group gets SIGTERM, so many seconds after that many have started.
+    ``times``: number of signals. With ``workers``, the process group gets SIGTERM, ``after``
+    seconds after that many workers have started.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = f"SLOTPROOF_TEST={folder}"
-    said = folder / "stdout"  # a file, not a pipe: what was said by a moment is its size
+    said = folder / "stdout"  # a file, not a pipe: its size shows the output so far
     with said.open("wb") as stdout:
         process = subprocess.Popen(
             [sys.executable, "-c", _MAIN, *argv],
@@ -83,7 +84,7 @@ def interrupt(
     while not said.stat().st_size:
         assert process.poll() is None
         time.sleep(0.005)
-    while workers and len(_with(mark)) < workers + 2:  # itself, and who tracks its semaphores
+    while workers and len(_with(mark)) < workers + 2:  # plus the command and its semaphore tracker
         assert process.poll() is None
         time.sleep(0.005)
     time.sleep(after)
@@ -102,19 +103,19 @@ def interrupt(
 
 
 def _staying(mark: str) -> list[int]:
-    """Processes that are still there five seconds later, by what is in their environment."""
+    """Return processes with this environment entry, after up to five seconds for their end."""
     deadline = time.monotonic() + 5
-    while (there := _with(mark)) and time.monotonic() < deadline:
+    while (remaining := _with(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return there
+    return remaining
 
 
 def _with(mark: str) -> list[int]:
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+                pids.append(int(folder.name))
         except OSError:
-            continue  # it ended, or is another user's
-    return found
+            continue  # It has ended, or belongs to another user.
+    return pids

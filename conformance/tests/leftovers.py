@@ -1,7 +1,7 @@
-"""A plugin for pytest, on in ``pyproject.toml``: what tests start ends with it, however it ends.
+"""A pytest plugin, enabled in ``pyproject.toml``: it kills the processes left by a test run.
 
-Programs are found by a mark in their environment, which whatever they start inherits. A watcher
-reads from a pipe of which pytest alone has the other end: when that closes, the run is over.
+Every process started by a test inherits a variable in its environment. A watcher reads from a pipe.
+Only pytest has its other end: the pipe closes when pytest ends, however it ends.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _running: list[subprocess.Popen[bytes]] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Once for a run: pytest's own workers, and a pytest that a test starts, have the mark.
+    """Start one watcher per run. Workers and nested pytest runs inherit its variable.
 
-    What is ignored stays so in whatever tests start (``nohup``, ``make test &``), and tests that
-    send signals would wait for ever: all are heard.
+    Processes started by tests inherit ignored signals (``nohup``, ``make test &``). A test that
+    sends such a signal would never finish, so the defaults are restored.
     """
-    for each in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
-        if signal.getsignal(each) is signal.SIG_IGN:
-            default = signal.default_int_handler if each is signal.SIGINT else signal.SIG_DFL
-            signal.signal(each, default)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            default = signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, default)
     if MARK not in os.environ and Path("/proc/self/environ").exists():
         mark = uuid.uuid4().hex
         argv = ["/bin/sh", "-c", _WATCHER, f"{MARK}={mark}"]

@@ -1,9 +1,8 @@
-"""``make test-all``, part by part: what each runs, how long it took, what it depends on.
+"""``make test-all``, part by part: the command, the minutes and the inputs of each part.
 
-Parts that ``make test`` leaves out have inputs: files and folders whose change may change what
-the part says. When such a part has passed, a fingerprint of them goes into ``passed.json``, to be
-committed. ``--changed`` leaves out parts that passed with these inputs, and what takes longer than
-CI has time for.
+``make test`` skips some parts, or runs them in small. Such a part has inputs: the files and folders
+that can change its result. When it passes, ``passed.json`` gets a fingerprint of its inputs: commit
+this file. ``--changed`` skips parts that passed with their current inputs, or are too long for CI.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ COST = ("--durations=10", "--durations-min=1")
 
 
 def rooms(*names: str) -> tuple[str, ...]:
-    """Folders of slotproof, or what is in one."""
+    """Return the paths of folders, or of their contents, in the slotproof package."""
     return tuple(f"conformance/slotproof/{name}" for name in names)
 
 
 _RUN = ("support", "cli", "engines", "lockstep", "protocol", "reports", "search", "traces")
 _REFEREE = (*rooms(*_RUN), "impl", "model")
-"""What finds, shrinks and replays."""
+"""Code that finds, shrinks and replays."""
 _COMMANDS = (*rooms(*_RUN, "matrices", "driver_checks"), "model/slotproof_model/proofs/pool.py")
-"""What deals with signals, processes and the ends of commands."""
+"""Code that handles signals, processes and the ends of commands."""
 _BUILDS = (
     *(*_REFEREE, *rooms("drivers/common", "environments", "logs")),
     *(*rooms("matrices"), f"{TESTS}/*.py"),
@@ -47,30 +46,30 @@ _WHEEL = (
     "model/slotproof_model",
     "conformance/README.md",
 )
-"""What is packed beside the suite."""
+"""Contents of the wheel, other than the suite itself."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A command, and the environment it runs in."""
+    """A command, and its environment."""
 
     argv: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Those of the environment win: who asks for less gets that, and no fingerprint."""
+    """Variables of the environment override these settings. The run then stores no fingerprint."""
     inputs: tuple[str, ...] = ()
-    """Patterns of files, and folders; none where ``make test`` runs all of the part."""
+    """Patterns of files and folders. Empty if ``make test`` runs the whole part."""
     on_ci: bool = True
-    """Whether ``--changed`` looks at it."""
+    """False for a part skipped by ``--changed``."""
 
     def files(self, root: Path = ROOT) -> Iterator[Path]:
-        """What it depends on: the inputs, and the versions of what is installed."""
+        """Yield the part's files: its inputs, and the versions of the installed packages."""
         for pattern in (*self.inputs, "constraints.txt"):
             for path in sorted(root.glob(pattern)):
                 inside = path.rglob("*") if path.is_dir() else [path]
                 yield from (
-                    each
-                    for each in sorted(inside)
-                    if each.is_file() and "__pycache__" not in each.parts
+                    file
+                    for file in sorted(inside)
+                    if file.is_file() and "__pycache__" not in file.parts
                 )
 
     def fingerprint(self, root: Path = ROOT) -> str:
@@ -82,7 +81,7 @@ class Part:
 
     @property
     def whole(self) -> bool:
-        """Whether nobody asks for less of it."""
+        """True if the environment does not reduce the part."""
         return all(os.environ.get(name, value) == value for name, value in self.settings.items())
 
 
@@ -101,10 +100,10 @@ PARTS = {
     "tlc": Part(module("tests.checks", "tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(
-        pytest_of(*(f"{TESTS}/{each}" for each in ("cover", "snapshots", "fuzz", "systematic")))
+        pytest_of(*(f"{TESTS}/{folder}" for folder in ("cover", "snapshots", "fuzz", "systematic")))
     ),
     "mutants": Part(
-        pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference"))),
+        pytest_of(*(f"{QUALITY}/test_{name}.py" for name in ("mutants", "oracles", "reference"))),
         inputs=(*_REFEREE, f"{TESTS}/*.py", QUALITY),
     ),
     "systematic": Part(
@@ -145,13 +144,13 @@ PARTS = {
 
 
 def passed() -> dict[str, str]:
-    """By part, the fingerprint of the inputs it passed with."""
-    found: dict[str, str] = json.loads(PASSED.read_text()) if PASSED.exists() else {}
-    return found
+    """Return, by part, the fingerprint of the inputs with which it passed."""
+    fingerprints: dict[str, str] = json.loads(PASSED.read_text()) if PASSED.exists() else {}
+    return fingerprints
 
 
 def changed(names: Iterable[str]) -> list[str]:
-    """Of these parts, those that have not passed with their inputs as they are."""
+    """Return the parts with inputs that have not passed with their current inputs."""
     known = passed()
     return [
         name
@@ -163,11 +162,11 @@ def changed(names: Iterable[str]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-all", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help="Default: all parts.")
-    parser.add_argument("--changed", action="store_true", help="Those whose inputs changed.")
+    parser.add_argument("--changed", action="store_true", help="Only parts with changed inputs.")
     parser.add_argument("--without", action="append", default=[], metavar="PART")
     asked = parser.parse_args()
     if unknown := {*asked.names, *asked.without} - PARTS.keys():
-        parser.error(f"there is no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(unknown)}. Choose from: {', '.join(PARTS)}")
     chosen = asked.names or list(PARTS)
     if asked.changed:
         chosen = [name for name in changed(chosen) if PARTS[name].on_ci]
@@ -176,12 +175,12 @@ def main() -> int:
     for name in chosen:
         print(f"{name:<12}{said[name]}")
     if not chosen:
-        print("no part of `make test-all` has other inputs than when it passed")
+        print("nothing to run: every part passed with its current inputs")
     return int(bool(failed))
 
 
 def _passes(name: str, said: dict[str, str]) -> bool:
-    """Run a part; what is said of it, and its fingerprint if it ran whole and passed."""
+    """Run a part. Record its result in ``said``, and its fingerprint if it ran whole and passed."""
     part = PARTS[name]
     print(f"\n==== {name}: {' '.join(part.argv[1:])}", flush=True)
     fingerprint, begin = part.fingerprint(), time.monotonic()

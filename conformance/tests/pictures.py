@@ -1,4 +1,4 @@
-"""README's pictures, and what they were drawn from: pixels differ from machine to machine."""
+"""README's pictures, with digests of their sources: pixels differ between machines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ DRAWN_FROM = DOCS / "images" / "counterexample.sha256"
 
 
 def digests(page: str) -> str:
-    """Return the digests of the page and of the pictures, as ``sha256sum`` writes them."""
+    """Return the digests of the page and of the pictures, in the format of ``sha256sum``."""
     named = {"page.html": page.encode(), **{p.name: p.read_bytes() for p in PICTURES.values()}}
     return "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in named.items())

@@ -1,4 +1,4 @@
-"""Processes that a test starts: what they say, and what is there of them and of their own."""
+"""Processes started by a test: their output, and their surviving children."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _NAME = "SLOTPROOF_TEST_DESCENT"
 
 
 def finished(argv: Argv, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A program run to its end, which comes with ours; options as of :func:`children.run`."""
+    """Run a program to its end, which comes with ours. Options as for :func:`children.run`."""
     done = children.run(argv, **options)
-    out, err = (each.decode(errors="replace") for each in (done.stdout, done.stderr))
+    out, err = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
 class Descent:
-    """Processes that carry a mark in their environment, which whatever they start inherits."""
+    """Processes with a variable in their environment. Every child inherits it."""
 
     def __init__(self) -> None:
         self._mark = uuid.uuid4().hex
         self.environment = {**os.environ, _NAME: self._mark}
 
     def alive(self) -> dict[int, str]:
-        """Their numbers and command lines. Those that only wait to be collected are gone."""
+        """Return process IDs and command lines. Zombies do not count."""
         mark = f"{_NAME}={self._mark}".encode()
-        found = {}
+        commands = {}
         for folder in Path("/proc").iterdir():
             try:
                 if folder.name.isdecimal() and mark in (folder / "environ").read_bytes():
                     words = (folder / "cmdline").read_bytes().split(b"\0")
-                    found[int(folder.name)] = b" ".join(words).decode(errors="replace")[:200]
+                    commands[int(folder.name)] = b" ".join(words).decode(errors="replace")[:200]
             except OSError:
-                continue  # it went away, or is another user's
-        return found
+                continue  # It has ended, or belongs to another user.
+        return commands
 
     def end(self) -> None:
-        """Kill what is left."""
+        """Kill the remaining processes."""
         for pid in self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def outlive(self, seconds: float) -> dict[int, str]:
-        """Those that are there when the time is over, or none as soon as there is none."""
+        """Return the processes still alive after ``seconds``. Returns early once none is left."""
         deadline = time.monotonic() + seconds
-        while (found := self.alive()) and time.monotonic() < deadline:
+        while (remaining := self.alive()) and time.monotonic() < deadline:
             time.sleep(0.02)
-        return found
+        return remaining

@@ -1,4 +1,4 @@
-"""Recordings without a server: a log of the reference, written by the recorder's own parts."""
+"""Recordings without a server: logs of the reference engine, written by parts of the recorder."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ STATE = ("pools", "tree", "rows", "sessions", "slots", "requests", "checker")
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a recorder wrote under a name, in order."""
+    """Return the files of a recording, in order."""
     return sorted(path.parent.glob(f"{path.name}.*"))
 
 
 def lines_of(file: Path) -> list[Line]:
-    """The lines of a log."""
+    """Return the lines of a log."""
     return [json.loads(line) for line in file.read_bytes().splitlines()]
 
 
 def write(file: Path, lines: list[Line]) -> None:
-    """Lines as a log."""
+    """Write lines as a log."""
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    """Bytes on standard input."""
+    """Put bytes on standard input."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 class Recording:
-    """Turns of some sessions, one after the other, as a recorder would leave them.
+    """Recording of consecutive turns in several sessions.
 
-    ``every``: the state in every so-manieth line. ``key``: with hashes in the place of tokens.
+    ``every``: number of iterations per full state. ``key``: hashes replace the tokens.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Recording:
         empty = Open() if key is None else Keyed.under(key)
         self.clients, self.shadow = Clients(empty), Clients(Open())
         self.hashes: dict[int, int] = {}
-        """What takes the place of the reference's own hashes."""
+        """Recorder's hash, by the reference engine's own hash."""
         self.every, self.iteration, self.number = every, 0, 0
         self.engine = InProcessEngine()
         self.engine.reset(CONFIGS["p4"], 0)
@@ -68,7 +68,7 @@ class Recording:
         }
 
     def turns(self, count: int) -> None:
-        """So many more turns; each fourth of them ends its session."""
+        """Run ``count`` more turns. Every fourth ends its session."""
         for _ in range(count):
             sid, last = f"s{self.number // 4}", self.number % 4
             commands: list[Line] = [] if last else [{"do": "open", "session": sid}]
@@ -83,7 +83,7 @@ class Recording:
             self.number += 1
 
     def step(self, *commands: Line) -> None:
-        """One iteration."""
+        """Run one iteration."""
         for command in commands:
             self.engine.do(command)
         (snapshot,) = self.engine.do({"do": "step", "n": 1})
@@ -92,7 +92,7 @@ class Recording:
         lines = [{"command": self.says(command)} for command in commands]
         shown["messages"] = [self.hears(dict(message)) for message in shown["messages"]]
         for sid in [sid for sid, session in shown["sessions"].items() if not session["open"]]:
-            del shown["sessions"][sid]  # a server forgets them
+            del shown["sessions"][sid]  # A server drops closed sessions.
             for clients in (self.clients, self.shadow):
                 clients.sessions.pop(sid, None)
         for session in shown["sessions"].values():
@@ -129,13 +129,13 @@ class Recording:
         return heard
 
     def _learn(self) -> None:
-        """Which hash of ours stands for which of the reference's."""
-        for mine, theirs in (
+        """Map the reference engine's hashes to the recorder's."""
+        for recorded, theirs in (
             (self.clients.sessions, self.shadow.sessions),
             (
                 {k: v[1] for k, v in self.clients.requests.items()},
                 {k: v[1] for k, v in self.shadow.requests.items()},
             ),
         ):
-            for name, tokens in mine.items():
+            for name, tokens in recorded.items():
                 self.hashes[theirs[name].hash] = tokens.hash

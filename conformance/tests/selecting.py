@@ -1,6 +1,6 @@
-"""A plugin for pytest, on in ``pyproject.toml``: which tests run first, and which together.
+"""A pytest plugin, enabled in ``pyproject.toml``: order of the tests, and groups for one worker.
 
-Long ones come first, so that no worker waits for another at the end.
+Long tests come first, so that no worker waits for another at the end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 SHARING = ("test_site.py", "test_explore.py")
-"""Files whose tests share something that takes seconds to make."""
+"""Files with a shared fixture that takes seconds to build."""
 LONG = ("sglang", "vllm", "browser", "quality", "exhaustive", "slow")
 
 
@@ -22,14 +22,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _urgency(item: pytest.Item) -> int:
-    """The place of its first mark among those that take long."""
+    """Return the index of the test's first marker in ``LONG``, or the length of ``LONG``."""
     marks = (index for index, name in enumerate(LONG) if item.get_closest_marker(name))
     return next(marks, len(LONG))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One at a time, but what starts the same build or shares a fixture goes to one worker."""
+    """Distribute tests singly, except tests with a common build or fixture: they share a worker."""
     from xdist.scheduler import LoadScopeScheduling
 
     scheduler = LoadScopeScheduling(config, log)
@@ -38,9 +38,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def together(nodeid: str) -> str:
-    """A name that tests have in common if one worker is to run them.
+    """Return a name shared by the tests of one worker.
 
-    The marks of pytest-xdist for this say nothing to pytest 9.
+    pytest 9 ignores pytest-xdist's marker for this.
     """
     path, _, test = nodeid.partition("::")
     release = re.search(r"\[.*?(\d+\.\d+\.\d+(\.post\d+)?)", test)
@@ -58,8 +58,8 @@ def only_releases(
     items: list[pytest.Item],
     release: Callable[[pytest.Item], str | None],
 ) -> None:
-    """Deselect, and so count, tests that are parametrised by a release that the environment's
-    variable does not have; without one, none."""
+    """Deselect the tests of releases missing from the environment variable. Without a value,
+    deselect none. Deselected tests are counted."""
     wanted = os.environ.get(variable, "").split()
     if not wanted:
         return

@@ -1,10 +1,9 @@
-"""``make traces``: every committed trace recorded again, by the build that it was found on and the
-code of today.
+"""``make traces``: record every committed trace again, on its build and with today's code.
 
-A trace is written again in the form that it had, with its states or without, if it still shows the
-clause that it is kept for. Otherwise the file stays, the program says so and ends with status 1.
-In its scope are all traces in ``docs/findings`` and those of the snapshots. A trace beside a matrix
-keeps its commands, which the table counts.
+The form is unchanged, with or without states. A trace is rewritten only if the build still
+violates its clause. Otherwise the file stays, and the program reports it and exits with status 1.
+The scope is ``docs/findings`` and the snapshots. The commands of traces beside a matrix stay: the
+table counts them.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ ROOT = Path(__file__).resolve().parents[2]
 FINDINGS = ROOT / "docs" / "findings"
 SNAPSHOTS = ROOT / "conformance" / "tests" / "snapshots"
 CHOICE = "vllm-*-paused-session-pins.itf.json"
-"""The trace of a documented choice: it is not judged any more, so that no replay shows it."""
+"""Traces of a documented choice. The referee no longer judges it, so no replay can violate it."""
 PATIENCE = 600.0
-"""Seconds for a step, and for the start of a build on a busy machine."""
+"""Timeout in seconds for a step, and for the start of a build on a busy machine."""
 
 
 class NotShown(Exception):
-    """A trace does not show any more what it is kept for."""
+    """Raised if a trace no longer violates its clause."""
 
 
 def committed(only: str = "*.itf.json") -> list[Path]:
-    """Return the traces in scope whose path in the repository ends as a pattern says."""
+    """Return the traces in scope with a path that matches the pattern at its end."""
     paths = sorted([*FINDINGS.rglob("*.itf.json"), *SNAPSHOTS.glob("*.itf.json")])
     return [path for path in paths if path.match(only) and not path.match(CHOICE)]
 
 
 def build_of(trace: Trace) -> EngineSpec:
-    """Return the build that a trace was found on. A driver's option is in the trace's command."""
+    """Return the build of a trace. A driver's option is in the trace's command."""
     if not trace.spec.startswith("cmd:"):
         return EngineSpec(trace.found_on, step_timeout=PATIENCE, patches=trace.patches)
     name, _, release = trace.engine.partition(" ")
@@ -58,7 +57,7 @@ def build_of(trace: Trace) -> EngineSpec:
 
 
 def spec_of(trace: Trace) -> str:
-    """Return the ``--engine`` argument that the file gives, without a path of this machine."""
+    """Return the ``--engine`` argument for the file, without a path of this machine."""
     if not trace.spec.startswith("cmd:"):
         return trace.found_on
     driver = FAMILIES[trace.engine.partition(" ")[0]].driver
@@ -70,44 +69,44 @@ def _options(trace: Trace) -> list[str]:
 
 
 def recorded(old: Trace, engine: Engine) -> Trace:
-    """Return the trace as it is to be written. Raises :class:`NotShown`."""
+    """Return the trace, recorded on the engine. Raises :class:`NotShown`."""
     argument = spec_of(old)
     new = old.again(engine, argument, old.chosen_profile)
     new = replace(new, build=replace(built(engine), argument=argument))
     wanted = old.violations[0].clause
-    if wanted not in {each.clause for each in new.violations}:
-        shown = ", ".join(each.clause for each in new.violations) or "it conforms"
+    if wanted not in {violation.clause for violation in new.violations}:
+        shown = ", ".join(violation.clause for violation in new.violations) or "it conforms"
         raise NotShown(f"does not show {wanted} any more: {shown}")
     return new if old.states else new.without_states()
 
 
 def by_release(family: str) -> dict[str, list[Path]]:
-    """Return the traces of an engine's releases by what their names say: ENGINE-RELEASE-WHAT."""
-    found = defaultdict(list)
+    """Return the traces of an engine, by the release in their file names: ENGINE-RELEASE-WHAT."""
+    traces = defaultdict(list)
     for path in committed(f"{family}-*.itf.json"):
-        found[path.name.split("-")[1]].append(path)
-    return dict(found)
+        traces[path.name.split("-")[1]].append(path)
+    return dict(traces)
 
 
 def by_build(paths: Iterable[Path]) -> dict[tuple[str, ...], list[tuple[Path, Trace]]]:
-    """Return traces by what has to be started for them."""
-    found = defaultdict(list)
+    """Return the traces, grouped by the build to start."""
+    builds = defaultdict(list)
     for path in paths:
         trace = load_trace(path)
-        found[trace.engine, trace.spec.partition(":")[0], *_options(trace), *trace.patches].append(
+        builds[trace.engine, trace.spec.partition(":")[0], *_options(trace), *trace.patches].append(
             (path, trace)
         )
-    return found
+    return builds
 
 
 @dataclass(frozen=True)
 class Made:
-    """A committed trace, and its file as today's code writes it."""
+    """A committed trace, and its file as written by today's code."""
 
     path: Path
     text: str = ""
     why_not: str = ""
-    """Why there is no text."""
+    """Reason for a missing text."""
 
     @property
     def stale(self) -> bool:
@@ -115,7 +114,7 @@ class Made:
 
 
 def made(paths: Iterable[Path]) -> Iterator[Made]:
-    """Record traces again, each build started once. Nothing is written."""
+    """Record traces again, starting each build once. Writes nothing."""
     for traces in by_build(paths).values():
         try:
             with closing(build_of(traces[0][1]).open()) as engine:
@@ -128,7 +127,7 @@ def made(paths: Iterable[Path]) -> Iterator[Made]:
 def _made(path: Path, old: Trace, engine: Engine) -> Made:
     try:
         text = itf.text_of(recorded(old, engine))
-        for folder in (default_folder(), ROOT):  # of this machine, in an engine's traceback
+        for folder in (default_folder(), ROOT):  # Paths of this machine, in an engine's traceback.
             text = text.replace(f"{folder}/", "")
         return Made(path, text)
     except (EngineUnusable, NotShown) as reason:
@@ -143,12 +142,12 @@ def main() -> int:
     if not paths:
         parser.error(f"no committed trace matches {asked.only}")
     failed, begin = 0, time.monotonic()
-    for each in made(paths):
-        failed += bool(each.why_not)
-        said = each.why_not or ("recorded" if each.stale else "as it was")
-        if not each.why_not:
-            write_whole(each.path, each.text)
-        print(f"{each.path.relative_to(ROOT)}: {said}", flush=True)
+    for trace in made(paths):
+        failed += bool(trace.why_not)
+        said = trace.why_not or ("recorded" if trace.stale else "as it was")
+        if not trace.why_not:
+            write_whole(trace.path, trace.text)
+        print(f"{trace.path.relative_to(ROOT)}: {said}", flush=True)
     print(f"{len(paths) - failed} of {len(paths)} recorded in {time.monotonic() - begin:.0f} s")
     return int(bool(failed))
 

@@ -1,4 +1,4 @@
-"""Commands that tests send to an engine."""
+"""Commands for an engine under test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def steps(count: int = 1) -> Command:
 def turn(
     rid: str, tokens: int | list[int], max_new: int = 0, session: str | None = "s1", first: int = 1
 ) -> Command:
-    """``tokens``: a prompt, or the length of one that counts from ``first``."""
+    """``tokens``: a prompt, or the length of a prompt that counts from ``first``."""
     prompt = list(range(first, first + tokens)) if isinstance(tokens, int) else tokens
     fields = {"session": session, "rid": rid, "tokens": prompt, "max_new": max_new, "stop": []}
     return {"do": "submit", **fields}

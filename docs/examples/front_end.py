@@ -1,16 +1,16 @@
-"""Check that clients of a front end heard what the engine produced. Adapt it to your front end.
+"""Check of a front end: clients must receive the engine's tokens. Adapt the script to your own.
 
     python docs/examples/front_end.py HEARD LOG
 
 | clause | |
 |---|---|
 | `CLIENT-ANSWER` | A client that stays gets one final answer if the engine answers its request. |
-| `CLIENT-TOKENS` | A client hears the tokens that the engine produced for the client's request. |
+| `CLIENT-TOKENS` | A client receives the tokens produced by the engine for the client's request. |
 
 HEARD has one JSON object a line, in the order of arrival: `client`, `rid`, the `tokens` so far and
-the `reason`. The reason is null in a chunk, the engine's finish reason in a final answer, "abort"
-for an error in its place, and "left" once the client is gone. LOG is an event log with tokens, one
-file: SGLang's recorder writes them with `SLOTPROOF_RECORD_TOKENS=1`.
+the `reason`. The reason is null in a chunk. In a final answer, the reason is the engine's finish
+reason, or "abort" for an error. The reason is "left" once the client is gone. LOG is an event log
+with tokens, in one file, recorded by SGLang's recorder with `SLOTPROOF_RECORD_TOKENS=1`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def read(path: str) -> list[Message]:
 
 def produced(log: list[Message]) -> dict[str, Message]:
     """Return the engine's final answers by request ID."""
-    messages = [each for line in log for each in line.get("snapshot", {}).get("messages", ())]
-    return {each["rid"]: each for each in messages if each["type"] == "finish"}
+    messages = [message for line in log for message in line.get("snapshot", {}).get("messages", ())]
+    return {message["rid"]: message for message in messages if message["type"] == "finish"}
 
 
 def violations(heard: list[Message], answers: dict[str, Message]) -> Iterator[str]:
-    """Yield one line for each violation."""
+    """Yield a line for each violation."""
     ended: set[str] = set()
     for message in heard:
         rid, tokens, reason = message["rid"], message.get("tokens", []), message["reason"]
@@ -50,7 +50,7 @@ def violations(heard: list[Message], answers: dict[str, Message]) -> Iterator[st
         whole = answer["tokens"] if answer else tokens
         if tokens != (whole if reason in ("length", "stop") else whole[: len(tokens)]):
             yield f"CLIENT-TOKENS: {where}: heard {tokens}, the engine produced {whole}"
-    for rid in [each for each in answers if each not in ended]:
+    for rid in [answered for answered in answers if answered not in ended]:
         yield f"CLIENT-ANSWER: {rid}: the engine answered, the client heard no final answer"
 
 

@@ -1,9 +1,9 @@
-"""The generated parts of `docs/reference/cli.md`: what typer says of each command.
+"""Generated parts of `docs/reference/cli.md`: typer's help for each command.
 
-    python docs/theme/cli.py     writes them anew
+    python docs/theme/cli.py     writes the parts anew
 
-The examples between them are written by hand and run by tests (``test_docs.py``). Typer's
-own generator makes a whole page, without a place for them.
+The examples between the parts are written by hand and run by tests (``test_docs.py``). Typer's own
+generator makes a whole page, without room for examples.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
     for param in command.get_params(context):
         record = param.get_help_record(context)
         if record is not None and "--help" not in record[0]:
-            name, text = (each.replace("|", "\\|").replace("\n", " ") for each in record)
+            name, text = (cell.replace("|", "\\|").replace("\n", " ") for cell in record)
             yield f"| `{name}` | {_plain(text)} |"
     yield ""
 
 
 def _plain(text: str) -> str:
-    """Brackets and angles as they are, not as Markdown."""
+    """Return the text with brackets and angles escaped for Markdown."""
     return text.replace("[", "\\[").replace("<", "&lt;").replace("*", "\\*")
 
 
 def renewed(page: str) -> str:
-    """The page with every generated part as it should be; new commands at its end."""
+    """Return the page with every generated part up to date, and new commands at the end."""
     known = commands()
-    there = {found[2] for found in PART.finditer(page)}
-    for name in known.keys() - there:
+    present = {part[2] for part in PART.finditer(page)}
+    for name in known.keys() - present:
         page += f"\n## slotproof {name}\n\n<!-- begin {name} -->\n<!-- end -->\n"
-    return PART.sub(lambda found: f"{found[1]}{known.get(found[2], '')}\n{found[3]}", page)
+    return PART.sub(lambda part: f"{part[1]}{known.get(part[2], '')}\n{part[3]}", page)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Docstrings as Markdown, for the page of the Python API.
 
-They are written for a reader of the source: examples begin with ``>>>``, which Markdown takes
-for a quotation, and names of other things are Sphinx roles.
+Docstrings are written for a reader of the source. Examples begin with ``>>>``, mistaken by Markdown
+for a quotation, and names are Sphinx roles.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ class Markdown(Extension):
 
 
 def markdown(text: str) -> str:
-    """Each example, up to the next empty line, in a fence; each role as the last name in it."""
-    fenced = EXAMPLE.sub(lambda found: f"```pycon\n{OPTION.sub('', found[0])}\n```", text)
-    return ROLE.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", fenced)
+    """Return the text with examples in fences, up to an empty line, and roles as bare names."""
+    fenced = EXAMPLE.sub(lambda example: f"```pycon\n{OPTION.sub('', example[0])}\n```", text)
+    return ROLE.sub(lambda role: f"`{role[1].rpartition('.')[2]}`", fenced)

@@ -1,7 +1,7 @@
-"""What the tool makes, in the site: a page for each committed trace, and ways to it.
+"""Pages made by slotproof in the site: a page for each committed trace, and links to the page.
 
-A page of a finding leads to the pages of its traces, the traces and the script; a link to a trace
-leads to its page; a comment `<!-- page of TRACE -->` is that page, in a frame.
+A finding's page links to the pages of its traces, to the traces and to the script. A link to a
+trace leads to its page. A comment `<!-- page of TRACE -->` shows the page in a frame.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TITLE = re.compile(r"\A# .*\n")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A page for each trace, beside it."""
+    """Add a page for each trace, next to the trace."""
     for uri, trace in traces().items():
         text = forms.form("html", trace, f"docs/{uri}")
         files.append(File.generated(config, page_of(uri), content=text))
@@ -42,16 +42,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links to traces lead to their pages; a finding begins with where it can be seen."""
-    here = page.file.src_uri
+    """Point links to traces at their pages, and begin a finding with links to its pages."""
+    uri = page.file.src_uri
 
     def moved(match: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(here), unquote(match[2])))
-        there = (DOCS / f"{target}{SUFFIX}").is_file() and target.startswith(f"{FOLDER}/")
-        return f"{match[1]}{match[2]}{PAGE}{match[3]}" if there else match[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(uri), unquote(match[2])))
+        has_page = (DOCS / f"{target}{SUFFIX}").is_file() and target.startswith(f"{FOLDER}/")
+        return f"{match[1]}{match[2]}{PAGE}{match[3]}" if has_page else match[0]
 
     text = LINK.sub(moved, EMBEDDED.sub(lambda match: frame(match[1]), markdown))
-    if posixpath.dirname(here) == FOLDER and (lead := ways(Path(here).stem)):
+    if posixpath.dirname(uri) == FOLDER and (lead := ways(Path(uri).stem)):
         text = TITLE.sub(lambda match: f"{match[0]}\n{lead}\n", text, count=1)
     return text
 
@@ -69,7 +69,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 
 def traces() -> dict[str, Trace]:
-    """All that are committed, by where they are in the documents."""
+    """Return all committed traces by their path in the documents."""
     paths = sorted((DOCS / FOLDER).rglob(f"*{SUFFIX}"))
     return {path.relative_to(DOCS).as_posix(): load_trace(path) for path in paths}
 
@@ -84,7 +84,7 @@ def page_of(uri: str) -> str:
 
 
 def frame(uri: str) -> str:
-    """The page of a trace within another one, which has to be at the top."""
+    """Return a frame with the page of a trace, for a page at the top of the site."""
     headline = sentences.headline(View(load_trace(DOCS / uri)))
     return (
         f'<iframe class="counterexample" src="{quote(page_of(uri))}" '
@@ -93,7 +93,7 @@ def frame(uri: str) -> str:
 
 
 def ways(name: str) -> str:
-    """Where a finding can be seen: pages, traces, script; the newest release first."""
+    """Return the links to a finding's pages, traces and script, with the newest release first."""
     seen = defaultdict(list)
     for path in (DOCS / FOLDER).rglob(f"*-{name}{SUFFIX}"):
         engine = load_trace(path).engine
@@ -112,7 +112,7 @@ def ways(name: str) -> str:
 
 
 def release(engine: str) -> list[int]:
-    """What an engine's name is ordered by.
+    """Return the sort key of an engine's name.
 
     >>> release("sglang 0.5.9") < release("sglang 0.5.10.post1") < release("sglang 0.5.11")
     True

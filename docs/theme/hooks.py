@@ -1,8 +1,8 @@
-"""What mkdocs can't do by itself: pages of this repository that lie outside of `docs/`.
+"""Pages of this repository outside of `docs/`, missing in plain mkdocs.
 
-A document may link to any file of the repository, as it does where the repository is read
-in a browser. The site has a page for each file that is linked to, so it is whole without a
-network: Markdown as it is, anything else as a listing. Programs in `docs/` are listed as well.
+A document may link to any file of the repository, because readers also browse the repository. The
+site has a page for each linked file and works without a network: Markdown as written, anything else
+as a listing. Programs in `docs/` are listed as well.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-"""Documents outside of `docs/` that are in the site whether linked to or not."""
+"""Documents outside of `docs/` included in the site, with or without a link."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 COMMENT = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
-"""At the head of a page: mkdocs takes the title from what comes first."""
+"""Comment at the head of a page: mkdocs takes the title from the first element."""
 ITEM = re.compile(r"(?:\d+\.|[-*]) +")
 LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
 
@@ -37,7 +37,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A page for each file outside of `docs/` that is linked to, and for those they link to."""
+    """Add a page for each file outside of `docs/` reached by links, also from such files."""
     scripts = sorted((ROOT / "docs" / "findings").glob("scripts*/*.py"))
     todo = [*PROJECT, *(path.relative_to(ROOT).as_posix() for path in scripts)]
     for file in files.documentation_pages():
@@ -60,21 +60,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Links across the border of `docs/`, in either direction, lead to pages of the site."""
-    here = page.file.src_uri
-    path = _path(here)
+    uri = page.file.src_uri
+    path = _path(uri)
 
     def moved(match: re.Match[str]) -> str:
         target = _target(path, match[2])
-        if target is None or not (here.startswith("project/") or _is_outside(target)):
+        if target is None or not (uri.startswith("project/") or _is_outside(target)):
             return match[0]
-        link = os.path.relpath(_uri(target), posixpath.dirname(here) or ".")
+        link = os.path.relpath(_uri(target), posixpath.dirname(uri) or ".")
         return f"{match[1]}{link}{match[3]}"
 
     return indented(LINK.sub(moved, COMMENT.sub("", markdown)))
 
 
 def on_post_template(output: str, template_name: str, **_: Any) -> str:
-    """The page for what is not there has its style from disk, too, and under any address.
+    """Make the 404 page's links relative: its style loads from disk and under any address.
 
     >>> on_post_template('<a href="/x.html">{"base": "/", "search": "/y"}', "404.html")
     '<a href="x.html">{"base": ".", "search": "y"}'
@@ -86,7 +86,7 @@ def on_post_template(output: str, template_name: str, **_: Any) -> str:
 
 
 def indented(markdown: str) -> str:
-    r"""What belongs to a list item stands four columns in; elsewhere the text's own column does.
+    r"""Indent the contents of list items by four columns. Other text stays in its own column.
 
     >>> print(indented("1. One:\n\n   ```\n   code\n   ```\n2. Two\n   lines\n\nend"))
     1. One:
@@ -110,7 +110,7 @@ def indented(markdown: str) -> str:
         if line.startswith("```"):
             code = not code
         if marker and not code:
-            # After a block of an item, a marker without a blank line would be more of that block.
+            # After a block of an item, a marker without a blank line would continue the block.
             if column and "" in lines[last:] and lines[-1]:
                 lines.append("")
             column, last = len(marker[0]), len(lines)
@@ -130,7 +130,7 @@ def _is_outside(path: str) -> bool:
 
 
 def _target(path: str, link: str) -> str | None:
-    """The file of this repository that a link of that file names."""
+    """Return the repository file named by a link of a file, or None."""
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
     return target if "://" not in link and (ROOT / target).is_file() else None
 
@@ -143,7 +143,7 @@ def _uri(path: str) -> str:
 
 
 def _path(uri: str) -> str:
-    """The other way round."""
+    """Return the path of a page: the inverse of `_uri`."""
     if not uri.startswith("project/"):
         return f"docs/{uri}"
     path = uri.removeprefix("project/")

@@ -1,9 +1,9 @@
-"""The reference engine: a small paged-KV serving engine with session slots, on torch.
+"""Reference engine: a small paged-KV serving engine with session slots, on torch.
 
-Start with :mod:`slotproof_engine.sessions.session_cache` (the slots' life), then read
-:mod:`slotproof_engine.kv.kv_cache` (what moves memory) and
-:mod:`slotproof_engine.scheduling.scheduler` (who runs when). Imports nothing of the spec and
-nothing of the suite: they look at it from outside.
+Start with :mod:`slotproof_engine.sessions.session_cache` (life of the slots), then read
+:mod:`slotproof_engine.kv.kv_cache` (moves of memory) and
+:mod:`slotproof_engine.scheduling.scheduler` (batching). The engine imports neither the spec nor the
+suite.
 """
 
 from slotproof_engine.assembly.engine import ReferenceEngine

@@ -1,4 +1,4 @@
-"""One way to an engine: the reference, or a mutant of it."""
+"""Factory of engines: the reference, or one of its mutants."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 def build(
     config: EngineConfig, mutant: str | None = None, log: Callable[[str], None] = logger.debug
 ) -> ReferenceEngine:
-    """An engine of that configuration; with a mutant's name, one that has its bug.
+    """Build an engine of the configuration, with the bug of the named mutant, if any.
 
-    ``ValueError`` for an unknown mutant. ``log`` gets the lines of the memory check.
+    Raises ``ValueError`` for an unknown mutant. ``log`` receives the lines of the memory check.
 
     >>> build(EngineConfig(), "22897")  # doctest: +ELLIPSIS
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
-"""Compile every kernel for an H100 or H200 (sm_90), on a machine that has none.
+"""Compile every kernel for an H100 or H200 (sm_90), without a GPU.
 
-Prints a line for each kernel and page size: registers and spilled bytes of a thread, and how
-often it waits for an atomic's old value. Triton brings the compiler and `cuobjdump`.
+Prints a line for each kernel and page size: registers and spilled bytes of a thread, and the number
+of waits for an atomic's old value. Triton brings the compiler and `cuobjdump`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slotproof_engine.kernels import triton_audit, triton_memory
 
 POINTERS = {"words": "*i32", "table": "*i32", "buffer": "*i32", "kv": "*i32", "v_offset": "i64"}
 LONGS = (
-    "found",
+    "result",
     "rows",
     "allocated",
     "protected",
@@ -35,7 +35,7 @@ LONGS = (
     "out",
     "loc",
 )
-"""Pointers to int64; in the memory kernels ``pages`` and ``numbers`` are lists, too."""
+"""Pointers to int64. In the memory kernels, ``pages`` and ``numbers`` are lists, too."""
 
 
 def types(kernel: Any, constants: Mapping[str, object], lists: tuple[str, ...]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A driver for an engine, and a deliberately dumb audit of everything it owns."""
+"""Driver for an engine, and a deliberately simple audit of all its memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 @pytest.fixture
 def gpu() -> str:
-    """The device of tests that need one: skipped where there is none."""
+    """Device of tests on a GPU, skipped without a GPU."""
     if INTERPRETED or not torch.cuda.is_available():
         pytest.skip("there is no GPU, or Triton kernels are interpreted")
     return "cuda"
@@ -41,7 +41,7 @@ def triton_device(request: pytest.FixtureRequest) -> str:
 
 
 class Driver:
-    """An engine, short commands for it, and all it ever said."""
+    """An engine, short commands, and a record of all events and messages."""
 
     def __init__(self, engine: ReferenceEngine, log: list[str]) -> None:
         self.engine = engine
@@ -98,7 +98,7 @@ class Driver:
         return next(e[3] for e in reversed(self.events) if e[0] == transition)
 
     def answer(self, rid: str) -> dict[str, Any]:
-        """The one final answer of a request."""
+        """Return the single final answer of a request."""
         answers = [m for m in self.messages if m.get("rid") == rid]
         assert len(answers) == 1, answers
         return answers[0]
@@ -114,7 +114,7 @@ class Driver:
     # The audit -------------------------------------------------------------------
 
     def records(self) -> Iterator[tuple[KVRecord, str, list[int]]]:
-        """Whoever has KV, on loan once, with the tokens it is for."""
+        """Yield every record of KV with its tokens, KV on loan once."""
         sessions = self.engine.controller.sessions
         for sid, slot in self.engine.cache.slots.items():
             if not slot.is_active:
@@ -126,7 +126,7 @@ class Driver:
                 yield req, req.rid, req.fill_ids
 
     def broken(self) -> set[str]:
-        """Clauses that do not hold now: every page counted by hand."""
+        """Return the violated clauses, with every page counted by hand."""
         engine, kv = self.engine, self.engine.kv
         page = self.config.page_size
         bad: set[str] = set()
@@ -197,7 +197,7 @@ class Drive(Protocol):
 
 @pytest.fixture
 def drive() -> Drive:
-    """``drive(mutant, **config)``: an engine with a pool of 100 tokens unless told otherwise."""
+    """``drive(mutant, **config)``: an engine with a pool of 100 tokens by default."""
 
     def make(mutant: str | None = None, **config: Any) -> Driver:
         log: list[str] = []

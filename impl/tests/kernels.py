@@ -1,4 +1,4 @@
-"""What kernel tests share: where Triton runs, and random pools with their owners."""
+"""Shared parts of kernel tests: devices for Triton, and random pools with their owners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Pool:
-    """Who owns what, as plain lists."""
+    """Owners of pages, as plain lists."""
 
     page_size: int
     pages: int
@@ -29,7 +29,7 @@ class Pool:
     free: list[int]
 
     def tensors(self, device: str, *, counts: bool, short: bool) -> Ownership:
-        """``counts``: lists are longer than what counts. ``short``: int32."""
+        """``counts``: lists have entries past the count. ``short``: int32."""
 
         def tensor(values: object) -> torch.Tensor:
             kind = torch.int32 if short else torch.int64
@@ -49,18 +49,18 @@ class Pool:
         )
 
     def by_hand(self) -> dict[Kind, tuple[int, int | tuple[int, int]]]:
-        """Count and first offender of each kind, one page at a time."""
+        """Return count and first offender of each kind, page by page."""
         row_owners: Counter[int] = Counter()
         bad: dict[Kind, list[int | tuple[int, int]]] = {}
         ids = range(self.first_page, self.first_page + self.pages)
         size = self.page_size
 
-        def found(kind: Kind, where: int | tuple[int, int]) -> None:
+        def report(kind: Kind, where: int | tuple[int, int]) -> None:
             bad.setdefault(kind, []).append(where)
 
         for page in (*self.tree, *self.free):
             if page >= 0 and page not in ids:
-                found(Kind.STRAY, page)
+                report(Kind.STRAY, page)
         tree = Counter(page for page in self.tree if page in ids)
         free = Counter(page for page in self.free if page in ids)
         for owner, row in enumerate(self.rows):
@@ -75,16 +75,16 @@ class Pool:
                     index = self.table[row][position]
                 page = index // size
                 if index < 0:
-                    found(Kind.NO_PAGE, (owner, position))
+                    report(Kind.NO_PAGE, (owner, position))
                 elif page not in ids:
-                    found(Kind.OUTSIDE, (owner, position))
+                    report(Kind.OUTSIDE, (owner, position))
                 else:
                     if index % size:
-                        found(Kind.UNALIGNED, (owner, position))
+                        report(Kind.UNALIGNED, (owner, position))
                     if private:
                         row_owners[page] += 1
                     elif page not in tree:
-                        found(Kind.NOT_IN_TREE, (owner, position))
+                        report(Kind.NOT_IN_TREE, (owner, position))
         for page in ids:
             r, t, f = row_owners[page], tree[page], free[page]
             for kind, wrong in (
@@ -97,12 +97,12 @@ class Pool:
                 (Kind.TREE_TREE, t > 1),
             ):
                 if wrong:
-                    found(kind, page)
+                    report(kind, page)
         return {kind: (len(where), min(where)) for kind, where in bad.items()}
 
 
 def sound_pool(r: random.Random) -> Pool:
-    """Every page has one owner; shared prefixes, cursors, and rows of all lengths."""
+    """Return a pool with one owner per page, shared prefixes, cursors, and rows of all lengths."""
     size, first = r.choice(PAGE_SIZES), r.choice([0, 0, 1])
     width_pages = r.randint(1, 9)
     n_rows = r.randint(1, 6)
@@ -128,7 +128,7 @@ def sound_pool(r: random.Random) -> Pool:
 
 
 def damaged(pool: Pool, r: random.Random) -> Pool:
-    """The pool with a few things wrong, some of them wildly."""
+    """Return the pool with a few errors, some of them large."""
     table = [list(row) for row in pool.table]
     lists: dict[str, list[int]] = {
         name: list(getattr(pool, name))

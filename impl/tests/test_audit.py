@@ -1,4 +1,4 @@
-"""The page audit: INV-OWNER, INV-BACKED; twin and Triton kernel against counting by hand."""
+"""Page audit: INV-OWNER, INV-BACKED, with twin and Triton kernel against counting by hand."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def audited(pool: Pool, device: str, kernels: str, seed: int = 0) -> Verdict:
 
 def as_found(verdict: Verdict) -> dict[Kind, tuple[int, object]]:
     return {
-        each.kind: (each.count, (each.owner, each.position) if each.page is None else each.page)
-        for each in verdict.findings
+        bad.kind: (bad.count, (bad.owner, bad.position) if bad.page is None else bad.page)
+        for bad in verdict.findings
     }
 
 
@@ -53,7 +53,7 @@ def test_kernel_agrees_with_its_twin(triton_device: str) -> None:
 
 
 def test_long_rows_are_shared_by_blocks(triton_device: str) -> None:
-    """More pages than a block has: the last one of the row is looked at, too."""
+    """A row with more pages than a block is read to its last page."""
     pages = 5000
     table = torch.arange(pages, device=triton_device).reshape(1, -1)
     empty = torch.zeros(0, dtype=torch.int64, device=triton_device)
@@ -73,7 +73,7 @@ def test_long_rows_are_shared_by_blocks(triton_device: str) -> None:
 def test_a_field_that_runs_over_is_noticed(
     kernels: str, times: int, first_bits: int, triton_device: str
 ) -> None:
-    """4,096 owners of a page look like the tree's one; the total tells."""
+    """4,096 owners of a page look like a single owner, the tree. The total shows the difference."""
     device = triton_device if kernels == "triton" else "cpu"
     table = torch.zeros((1, times), dtype=torch.int64, device=device)
     empty = table[0, :0]
@@ -98,7 +98,7 @@ def test_findings_in_words() -> None:
     assert str(audited(lonely, "cpu", "torch")) == (
         "a page is in the free list more than once: 1, first page 0; "
         "a page is in the tree more than once: 1, first page 2; "
-        "the free list or the tree has what is no page: 1, first page 44"
+        "the free list or the tree has an ID outside the pool: 1, first page 44"
     )
 
 
@@ -106,7 +106,7 @@ def test_wrong_use_is_told() -> None:
     one, table = torch.zeros(1), torch.zeros((1, 4))
     for match, make in (
         ("pages and page_size must be at least 1", lambda: Audit(0, 1)),
-        ("nothing was launched", lambda: Audit(1, 1).verdict()),
+        ("no audit was launched", lambda: Audit(1, 1).verdict()),
         ("req_to_token", lambda: Ownership(one, one, one)),
         ("free_pages", lambda: Ownership(table, one, table)),
         ("protected", lambda: Ownership(table, one, one, protected=torch.zeros(2))),
@@ -118,7 +118,7 @@ def test_wrong_use_is_told() -> None:
 
 @pytest.mark.gpu
 def test_captured_in_a_graph(gpu: str) -> None:
-    """Replayed on tensors that changed; nothing is allocated, nothing waits."""
+    """A replay reads changed tensors, allocates nothing and does not wait."""
     table = torch.tensor([[0, 1, 2, -1]], device=gpu)
     own = Ownership(table, torch.tensor([3], device=gpu), torch.tensor([3, 4], device=gpu))
     audit = Audit(5, 1, device=gpu)
@@ -139,5 +139,5 @@ def test_captured_in_a_graph(gpu: str) -> None:
         torch.cuda.set_sync_debug_mode("default")
     verdict = audit.verdict(wait=True)
     assert verdict is not None
-    assert [each.kind for each in verdict.findings] == [Kind.LOST, Kind.ROW_FREE]
+    assert [finding.kind for finding in verdict.findings] == [Kind.LOST, Kind.ROW_FREE]
     assert torch.cuda.memory_allocated() == before

@@ -1,4 +1,4 @@
-"""The benchmarks run, small, and their results say where they come from."""
+"""Benchmarks run on small inputs, and their results name their origin."""
 
 import json
 import os

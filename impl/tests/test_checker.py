@@ -1,4 +1,4 @@
-"""The engine's own memory check: it runs, covers, counts, and says so."""
+"""Memory check of the engine: runs, coverage, figures and report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_lost_row_is_seen_when_idle(drive: Any) -> None:
 
 
 def test_a_batch_seen_twice_counts_once(drive: Any) -> None:
-    """INV-CHECKER (#27228): the decoding batch is the last and the running one."""
+    """INV-CHECKER (#27228): the decoding batch is both the last and the running batch."""
     d = drive().submit(None, "a", [1, 2], 9).step(3)
     assert d.engine.scheduler.last_batch is d.engine.scheduler.running_batch
     assert len(d.engine.checker.batches()) == 1
@@ -78,7 +78,7 @@ def test_the_page_audit_finds_nothing_in_the_reference(drive: Any, seed: int) ->
 
 
 def test_the_page_audit_sees_what_the_sum_does_not(drive: Any) -> None:
-    """INV-OWNER: one page twice, another not at all, and the sum is right."""
+    """INV-OWNER: a page has two owners, another has none, and the sum is right."""
     d = drive(audit=True).submit(None, "r", [1, 2, 3], 9).step(3)
     free = d.engine.kv.allocators["full"].free_pages
     free[0] = free[1]

@@ -1,4 +1,4 @@
-"""Whatever a client may legally say is answered, exactly once."""
+"""Every legal command of a client is answered, exactly once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_abort_of_unknown_and_answered_requests(drive: Any) -> None:
 
 def test_a_request_id_in_flight(drive: Any) -> None:
     d = drive().submit(None, "r", [1], 5).submit(None, "r", [2], 5).step()
-    assert texts(d) == [("finish", "a request of this id is in flight")]
+    assert texts(d) == [("finish", "a request with this ID is already in flight")]
 
 
 def test_abort_all(drive: Any) -> None:
@@ -125,14 +125,14 @@ def test_retract_with_nobody_running(drive: Any) -> None:
 
 
 def test_retract_of_a_request_just_prefilled(drive: Any) -> None:
-    """Net-zero: retracted and admitted again in one iteration."""
+    """Net-zero: retracted and admitted again within an iteration."""
     d = drive().submit(None, "a", [1, 2], 5).step().do("retract").step()
     assert d.tids == ["T-PLAIN-RETRACT", "T-MATCH", "T-EXTEND", "T-INSERT"]
     assert d.broken() == set()
 
 
 def test_idle_sessions_time_out(drive: Any) -> None:
-    """T-REAP: a turn in flight is activity, and so is a new one."""
+    """T-REAP: a turn in flight is activity, and so is a new turn."""
     d = drive(timeout=60).open("s", "t").submit("t", "r", [1, 2], 3).step()
     d.tick(59)
     assert d.tids == []

@@ -1,4 +1,4 @@
-"""A configuration that is not possible is refused with one clear line."""
+"""An impossible configuration is refused with a single clear line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slotproof_engine import EngineConfig
         ({"page_size": 0}, "page_size: 0 is less than 1"),
         ({"page_size": 4, "total_tokens": 2}, "total_tokens: 2 is not a multiple of page_size 4"),
         ({"total_tokens": 0}, "total_tokens: 0 is less than 1"),
-        ({"window": 2}, "window: a sliding window and its pool (swa_tokens) come together"),
-        ({"swa_tokens": 8}, "window: a sliding window and its pool (swa_tokens) come together"),
+        ({"window": 2}, "window: set window and its pool, swa_tokens, both or neither"),
+        ({"swa_tokens": 8}, "window: set window and its pool, swa_tokens, both or neither"),
         ({"window": 2, "swa_tokens": 8, "num_layers": 1}, "num_layers: a model with a sliding"),
         ({"reserve": 101}, "reserve: 101 is more than 100"),
         ({"checker_level": 3}, "checker_level: 3 is more than 2"),

@@ -1,4 +1,4 @@
-"""Each Triton kernel against its twin, on random batches; and that all compile for a GPU."""
+"""Triton kernels against their twins on random batches, and compilation for a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def spans(r: random.Random, size: int, pages: int, rows: int) -> list[Span]:
-    """One span of each row at most, ragged, ends anywhere; none, empty and backward ones too."""
+    """Return at most one span per row, ragged, with any ends, also empty and backward spans."""
     length = pages * size
     ends = [r.choice([0, 1, size - 1, size, size + 1, length, r.randint(0, length)]) for _ in "ab"]
     chosen = r.sample(range(rows), r.randint(0, rows))
@@ -41,7 +41,7 @@ def batch(seed: int) -> tuple[random.Random, int, int, torch.Tensor]:
 
 
 def on(device: str, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same twice: for the twin, and for the kernel."""
+    """Return two copies: for the twin, and for the kernel."""
     return table.clone(), table.clone().to(device)
 
 
@@ -54,10 +54,10 @@ def test_alloc_extend(triton_device: str) -> None:
         r, size, pages, table = batch(seed)
         wanted = spans(r, size, pages, len(table))
         ids = torch.randperm(500)[: plain_memory.new_pages(wanted, size)]
-        mine, theirs = on(triton_device, table)
-        plain_memory.alloc_extend(mine, wanted, ids, size)
-        triton_memory.alloc_extend(theirs, wanted, ids.to(triton_device), size)
-        assert torch.equal(mine, theirs.cpu())
+        plain, fast = on(triton_device, table)
+        plain_memory.alloc_extend(plain, wanted, ids, size)
+        triton_memory.alloc_extend(fast, wanted, ids.to(triton_device), size)
+        assert torch.equal(plain, fast.cpu())
 
     agree()
 
@@ -84,11 +84,11 @@ def test_write_rows(triton_device: str) -> None:
         rows = torch.tensor([place // pages for place in places], dtype=torch.int64)
         numbers = torch.tensor([place % pages for place in places], dtype=torch.int64)
         ids = torch.randperm(500)[: len(places)]
-        mine, theirs = on(triton_device, table)
-        plain_memory.write_rows(mine, rows, numbers, ids, size)
+        plain, fast = on(triton_device, table)
+        plain_memory.write_rows(plain, rows, numbers, ids, size)
         places_there = torch.stack((rows, numbers, ids)).to(triton_device)
-        triton_memory.write_rows(theirs, places_there[0], places_there[1], places_there[2], size)
-        assert torch.equal(mine, theirs.cpu())
+        triton_memory.write_rows(fast, places_there[0], places_there[1], places_there[2], size)
+        assert torch.equal(plain, fast.cpu())
 
     agree()
 
@@ -102,12 +102,12 @@ def test_free_rows(triton_device: str, forget: bool) -> None:
     def agree(seed: int) -> None:
         r, size, pages, table = batch(seed)
         given_back = spans(r, size, pages, len(table)) or [(0, 0, size)]
-        mine, theirs = on(triton_device, table)
-        freed = plain_memory.free_rows(mine, given_back, size, forget=forget)
+        plain, fast = on(triton_device, table)
+        freed = plain_memory.free_rows(plain, given_back, size, forget=forget)
         assert len(freed) == plain_memory.freed_pages(given_back, size)
-        also = triton_memory.free_rows(theirs, given_back, size, forget=forget)
+        also = triton_memory.free_rows(fast, given_back, size, forget=forget)
         assert torch.equal(freed, also.cpu())
-        assert torch.equal(mine, theirs.cpu())
+        assert torch.equal(plain, fast.cpu())
 
     agree()
 
@@ -124,23 +124,23 @@ def test_write_kv(triton_device: str, kind: torch.dtype) -> None:
         n = r.randint(0, tokens)
         loc = torch.randperm(tokens)[:n]
         kv = (torch.randn(2, n, heads, dim) * 99).to(kind)
-        mine = torch.zeros(2, tokens, heads, dim, dtype=kind)
-        theirs = mine.clone().to(triton_device)
-        plain_memory.write_kv(mine, loc, kv)
-        triton_memory.write_kv(theirs, loc.to(triton_device), kv.to(triton_device))
-        assert torch.equal(mine, theirs.cpu())
+        plain = torch.zeros(2, tokens, heads, dim, dtype=kind)
+        fast = plain.clone().to(triton_device)
+        plain_memory.write_kv(plain, loc, kv)
+        triton_memory.write_kv(fast, loc.to(triton_device), kv.to(triton_device))
+        assert torch.equal(plain, fast.cpu())
 
     agree()
 
 
 @pytest.mark.slow
 def test_all_kernels_compile_for_a_gpu(triton_device: str) -> None:
-    """The interpreter accepts what the compiler does not; the compiler needs no GPU.
+    """The compiler rejects code accepted by the interpreter, and needs no GPU.
 
-    What it makes keeps the promises that need no run: nothing is spilled, six blocks of 128
-    threads fit in 65,536 registers, and no thread waits for what an atomic gives back.
+    The compiled code proves promises without a run: nothing is spilled, six blocks of 128 threads
+    fit in 65,536 registers, and no thread waits for an atomic's old value.
     """
-    del triton_device  # only whether there is a Triton
+    del triton_device  # only to skip without Triton
     environment = {**os.environ, "TRITON_INTERPRET": "0"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     program = Path(__file__).with_name("compile_kernels.py")
@@ -158,5 +158,5 @@ def test_all_kernels_compile_for_a_gpu(triton_device: str) -> None:
 def test_which_kernels_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert not wants_triton("cuda")
-    with pytest.raises(ValueError, match="no Triton here"):
+    with pytest.raises(ValueError, match="Triton is not installed"):
         wants_triton("cuda", "triton")

@@ -1,4 +1,4 @@
-"""Tokens depend on the KV that is really there, and on nothing else."""
+"""Tokens depend on the KV actually in memory, and on nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mutant in its museum scenario: the reference is clean there, the mutant is not."""
+"""Mutants in their museum scenarios: the reference is clean, the mutant is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
 def scenario(
     name: str, broken: set[str], reported: int | None = None, **config: Any
 ) -> Callable[[Script], Script]:
-    """``broken``: clauses that the audit finds broken. ``reported``: the engine's own sum."""
+    """``broken``: clauses violated by the audit. ``reported``: the engine's own sum."""
 
     def add(script: Script) -> Script:
         SCENARIOS[name] = config, script, broken, reported
@@ -83,7 +83,7 @@ scenario("overlap-retracts-unheard", set(), overlap=True)(lambda d: alone(d, 2, 
 @scenario("answer-length-as-stop", set())
 @scenario("answer-past-stop", set())
 def stopped(d: Any) -> None:
-    """One that ends by length, at whatever draft, and one that its own first token stops."""
+    """Submit a request ended by length at any draft, and a request stopped by its first token."""
     d.submit(None, "r1", [5], 2).submit(None, "r2", [5, 6], 3).drain()
     [first, second] = (d.answer(rid)["tokens"] for rid in ("r1", "r2"))
     d.submit(None, "r3", [5], 8, stop=tuple(first[:1])).drain()
@@ -144,7 +144,7 @@ def _(d: Any) -> None:
 def _(d: Any) -> None:
     first(d, 1, 90).step(2)
     [req] = d.engine.scheduler.running_reqs()
-    while req.kv_allocated_len - req.kv_committed_len < 4:  # a round that accepted no draft
+    while req.kv_allocated_len - req.kv_committed_len < 4:  # a round without accepted drafts
         d.step()
     d.do("retract").step()
 
@@ -235,7 +235,7 @@ scenario("queue-newest-first", set(), queues_turns=True)(
 
 
 def outcome(d: Any, script: Script) -> set[str]:
-    """The clauses broken at the end; the exception where the engine crashed."""
+    """Return the clauses violated at the end, or the exception of a crashed engine."""
     try:
         script(d)
     except (RuntimeError, IndexError) as error:
@@ -250,8 +250,8 @@ def test_mutant_is_wrong_where_the_reference_is_right(drive: Any, name: str) -> 
     reference, mutant = drive(**config), drive(name, **config)
     assert outcome(reference, script) == set()
     assert reference.engine.checker.verdict == "ok"
-    found = outcome(mutant, script)
-    assert broken <= found
+    violated = outcome(mutant, script)
+    assert broken <= violated
     if reported is not None:
         assert mutant.reported_sum() == reported
     if reported not in (None, 100) and "blind" not in name:
@@ -315,9 +315,9 @@ def test_27238_level_1_keeps_and_shows(
 
 
 def heard(d: Any) -> list[tuple[Any, ...]]:
-    """What clients were told, in order."""
+    """Return the messages to clients, in order."""
     fields = ("type", "session", "rid", "reason", "tokens")
-    return [tuple(str(each.get(name)) for name in fields) for each in d.messages]
+    return [tuple(str(message.get(name)) for name in fields) for message in d.messages]
 
 
 def happened(d: Any, *starts: str) -> list[str]:
@@ -352,7 +352,7 @@ SHOWN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
         *([11], [13]),
     ),
 }
-"""By mutant, where the audit does not look: what is shown of the reference, and of the mutant."""
+"""By mutant, for bugs invisible to the audit: result on the reference, and on the mutant."""
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -365,9 +365,9 @@ def test_what_is_shown_differs(drive: Any, name: str) -> None:
         assert shown(d) == expected
 
 
-@pytest.mark.parametrize("name", [*(each.name for each in answers.MUTANTS), "queue-newest-first"])
+@pytest.mark.parametrize("name", [*(bug.name for bug in answers.MUTANTS), "queue-newest-first"])
 def test_mutants_of_answers_and_limits_are_heard_of(drive: Any, name: str) -> None:
-    """Memory is in order; what clients are told, or when, is not what the reference says."""
+    """The memory is correct, but the content or time of messages differs from the reference."""
     config, script, *_ = SCENARIOS[name]
     reference, wrong = drive(**config), drive(name, **config)
     script(reference)

@@ -1,4 +1,4 @@
-"""Overlap scheduling: a batch is launched before the result of the one before is processed."""
+"""Overlap scheduling: a batch is launched before the previous result is processed."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ import pytest
 
 
 def told(d: Any) -> list[tuple[str, dict[str, int]]]:
-    """Transitions of the last iteration that move C or the output, with their parameters."""
+    """Return the last iteration's transitions that move C or the output, with parameters."""
     moving = ("T-EXTEND", "T-DECODE", "T-LAUNCH", "T-RESULT", "T-SAVE")
     return [(e[0], e[3]) for e in d.engine.events if e[0] in moving]
 
 
 def test_a_token_is_known_one_iteration_after_its_round(drive: Any) -> None:
-    """T-LAUNCH, T-RESULT: C is one ahead of what was known, and of nothing that is."""
+    """T-LAUNCH, T-RESULT: C is ahead of the processed tokens by one, but not of the device."""
     d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 3).step()
     (req,) = d.engine.scheduler.reqs.values()
     assert told(d) == [("T-EXTEND", {"t": 2, "sampled": 0, "row": 0})]
     assert (req.kv_committed_len, req.output_ids) == (2, [])
     d.step()
-    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"k": 0, "n": 1})]
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"k": 0, "sampled": 1})]
     assert (req.kv_committed_len, len(req.output_ids)) == (3, 1)
     d.step(2)
-    assert told(d)[1:] == [("T-RESULT", {"k": 0, "n": 1}), ("T-SAVE", {"F": 3})]
+    assert told(d)[1:] == [("T-RESULT", {"k": 0, "sampled": 1}), ("T-SAVE", {"F": 3})]
     assert (d.engine.cache.slots["s"].kv_committed_len, d.broken()) == (5, set())
     assert d.step().tids == []
 
 
 def test_a_speculative_round_counts_when_its_result_comes(drive: Any) -> None:
-    """T-LAUNCH allocates for this round and for what the one under way may accept."""
+    """T-LAUNCH allocates for the new round and for tokens accepted by the round in flight."""
     d = drive(overlap=True, draft=3, topk=2).submit(None, "r", [5, 6], 40).step(2)
-    assert told(d) == [("T-LAUNCH", {"d": 11, "k": 0}), ("T-RESULT", {"k": 0, "n": 1})]
+    assert told(d) == [("T-LAUNCH", {"d": 11, "k": 0}), ("T-RESULT", {"k": 0, "sampled": 1})]
     accepted = set()
     for _ in range(8):
         (req,) = d.engine.scheduler.reqs.values()
         before = req.kv_committed_len
         d.step()
         (launch, result) = told(d)
-        assert launch[1]["k"] == 0 and result[1]["k"] == result[1]["n"]
-        assert req.kv_committed_len == before + result[1]["n"] == req.seqlen - 1
-        accepted.add(result[1]["n"])
+        assert launch[1]["k"] == 0 and result[1]["k"] == result[1]["sampled"]
+        assert req.kv_committed_len == before + result[1]["sampled"] == req.seqlen - 1
+        accepted.add(result[1]["sampled"])
     assert len(accepted) > 1
 
 
 def test_a_turn_that_has_finished_is_in_one_more_batch(drive: Any) -> None:
-    """T-SAVE cuts what that batch computed past the end: here all of it."""
+    """T-SAVE cuts the KV computed by the extra batch past the end, in full."""
     d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 0).step(2)
     assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-SAVE", {"F": 0})]
     slot = d.engine.cache.slots["s"]
@@ -65,7 +65,7 @@ def test_a_full_row_is_launched_without_a_token(drive: Any, draft: int) -> None:
 
 @pytest.mark.parametrize("how", ["abort", "retract", "close", "abort_all", "pause"])
 def test_what_comes_while_a_result_is_under_way(drive: Any, how: str) -> None:
-    """Aborted, it is dropped; retracted, its token is computed again; paused, it still comes."""
+    """A result in flight: dropped by an abort, recomputed after a retract, processed in a pause."""
     d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 4).step(3)
     fields = {"abort": {"rid": "r"}, "close": {"session": "s"}}.get(how, {})
     d.do(how, **fields).step()
@@ -82,7 +82,7 @@ def test_what_comes_while_a_result_is_under_way(drive: Any, how: str) -> None:
 
 
 def test_memory_runs_out_while_a_result_is_under_way(drive: Any) -> None:
-    """T-OOM, T-RETRACT: the token that nobody knows yet is dropped."""
+    """T-OOM, T-RETRACT: the token not processed yet is dropped."""
     d = drive(overlap=True, total_tokens=8).open("s").submit("s", "r", [5] * 4, 9).drain()
     assert d.tids == ["T-OOM"]
     assert len(d.answer("r")["tokens"]) == 4
@@ -96,7 +96,7 @@ def test_memory_runs_out_while_a_result_is_under_way(drive: Any) -> None:
 
 
 def test_a_window_is_there_for_a_retracted_turn(drive: Any) -> None:
-    """T-SWA-ADVANCE before the round counts: a restore leaves the last known token out."""
+    """T-SWA-ADVANCE before the round commits: a restore leaves out the last processed token."""
     d = drive(overlap=True, window=2, swa_tokens=100).open("s").submit("s", "r", [5] * 4, 9)
     d.step(4).do("retract").step()
     assert d.tids[:3] == ["T-RETRACT", "T-RESTORE", "T-EXTEND"]
@@ -105,7 +105,7 @@ def test_a_window_is_there_for_a_retracted_turn(drive: Any) -> None:
 
 
 def conversation(d: Any, r: random.Random) -> dict[str, tuple[str, list[int]]]:
-    """Turns of three sessions and plain requests, retracts at any time; every answer."""
+    """Return the answers to turns of three sessions and plain requests, with random retracts."""
     d.open("a", "b", "c")
     for number in range(4):
         for sid in ("a", "b", "c", None):

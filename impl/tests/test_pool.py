@@ -24,7 +24,7 @@ def test_running_out_of_pages_is_an_error() -> None:
 
 
 def test_a_double_free_is_not_repaired() -> None:
-    """INV-OWNER is for others to check: a real free list has no memory either."""
+    """INV-OWNER is checked elsewhere: a real free list has no memory of frees either."""
     allocator = PageAllocator(4, 1, "cpu")
     pages = allocator.alloc(1)
     allocator.free(pages)
@@ -54,7 +54,7 @@ def test_kv_is_written_and_read_by_index() -> None:
     ],
 )
 def test_poison_is_no_number_in_any_type(kind: torch.dtype) -> None:
-    """INV-CONTENT: a page that was freed has nothing that could be taken for KV."""
+    """INV-CONTENT: no number in a freed page can be mistaken for KV."""
     pool = KVPool(8, [0, 1], 3, "cpu", kind)
     k, v = torch.tensor([[1.0, 2, 3]] * 8), torch.tensor([[4.0, 5, 6]] * 8)
     for layer in pool.layers:

@@ -57,9 +57,9 @@ def test_a_refused_turn_leaves_the_slot_as_it_was(drive: Any) -> None:
 def test_a_refusal_without_slot_drops_the_lock(drive: Any) -> None:
     d = drive(max_running=1).submit(None, "p", [1, 2, 3], 1).step()
     d.submit(None, "busy", [9], 9).step().submit(None, "q", [1, 2, 3], 1).step()
-    assert d.last("T-MATCH") == {"m": 2, "u": 2, "swa_u": 0}
+    assert d.last("T-MATCH") == {"m": 2, "locked": 2, "swa_locked": 0}
     assert d.last("T-REFUSE") == {"u": 2, "swa_u": 0}
-    assert d.engine.kv.tree.protected == 1  # that of "busy"
+    assert d.engine.kv.tree.protected == 1  # the lock of "busy"
 
 
 @pytest.mark.parametrize("page_size", [1, 4])
@@ -101,7 +101,7 @@ def test_trim_at_the_finished_length(drive: Any, config: dict[str, Any]) -> None
 
 
 def test_a_lost_window_discards_the_slot(drive: Any) -> None:
-    """T-DISCARD: after a cut at the cursor the next token's window is not there."""
+    """T-DISCARD: after a cut at the cursor, the next token's window is gone."""
     for number in range(30):
         d = drive(draft=6, window=1, swa_tokens=100).open("s").submit("s", f"r{number}", [5], 3)
         d.drain()
@@ -114,7 +114,7 @@ def test_a_lost_window_discards_the_slot(drive: Any) -> None:
 
 
 def test_no_reusable_prefix_discards_the_slot(drive: Any) -> None:
-    """T-DISCARD: without new tokens the last one is recomputed; here the tree owns it."""
+    """T-DISCARD: without new tokens, the last token is recomputed, but the tree owns its page."""
     d = drive().open("s").submit("s", "r1", [5, 6], 3).step()
     d.do("pause").do("retract").do("abort", rid="r1").step()
     assert "T-DISCARD" in d.tids  # Q = 2 is more than the history, 0
@@ -164,7 +164,7 @@ def test_abort_while_waiting_frees_nothing(drive: Any) -> None:
 
 
 def test_abort_of_a_retracted_turn_cuts_the_slot_to_the_history(drive: Any) -> None:
-    """T-ABORT-PARTIAL: INV-COVER wants no KV past what the session said."""
+    """T-ABORT-PARTIAL: INV-COVER allows no KV past the session's history."""
     d = turn1(drive(page_size=1)).submit("s", "r2", [1, 2], 9).step(3)
     d.do("retract").do("abort", rid="r2").step()
     assert d.tids == ["T-RETRACT", "T-ABORT-PARTIAL"]
@@ -173,7 +173,7 @@ def test_abort_of_a_retracted_turn_cuts_the_slot_to_the_history(drive: Any) -> N
 
 
 def test_doomed_turn_leaves_the_slot_alone(drive: Any) -> None:
-    """T-DOOM (#22273): it goes on without the session, for one token, and is aborted."""
+    """T-DOOM (#22273): the turn continues without the session, for one token, and is aborted."""
     d = turn1(drive()).submit("s", "r2", [1] * 90, 1).step()
     assert d.tids == ["T-SUBMIT", "T-DOOM", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH"]
     assert slot(d) == (10, 10, 4, 0)

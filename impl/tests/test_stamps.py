@@ -1,4 +1,4 @@
-"""INV-CONTENT: page stamps see a page that is not the one that was saved, tokens being equal."""
+"""INV-CONTENT: stamps detect a page other than the saved page, even with equal tokens."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from slotproof_engine.requests.req import Req, Session
 from tests.test_walks import command, configuration
 
 WALKS = 40
-"""Of each of the six tests below; together well over 500 conversations."""
+"""Walks per part of the test below, over 500 conversations in all six parts."""
 
 
 class Conversation(Session):
-    """Writes down what finished: the prompt, the tokens that came of it."""
+    """Session with a record of finished turns: prompt and sampled tokens."""
 
     finished: list[tuple[list[int], list[int]]]
 
@@ -46,15 +46,15 @@ def conversations(seed: int, mutant: str | None = None, **config: Any) -> list[C
         for session in engine.controller.sessions.values():
             assert isinstance(session, Conversation)
             seen[id(session)] = session
-    return [each for each in seen.values() if "finished" in each.__dict__]
+    return [session for session in seen.values() if "finished" in session.__dict__]
 
 
 def wrong_turns(sessions: list[Conversation], window: int) -> list[tuple[list[int], list[int]]]:
-    """Turns whose tokens are not those of a run from scratch."""
+    """Return turns whose tokens differ from a run from scratch."""
     return [
         (prompt, output)
-        for each in sessions
-        for prompt, output in each.finished
+        for session in sessions
+        for prompt, output in session.finished
         if output[: len(e := expected_tokens(prompt, len(output), window))] != e
     ]
 
@@ -66,15 +66,15 @@ def test_a_session_says_what_a_run_without_a_cache_says(part: int) -> None:
         window = configuration(random.Random(seed))["window"]
         sessions = conversations(seed)
         assert wrong_turns(sessions, window) == []
-        turns += sum(len(each.finished) for each in sessions)
-        several += sum(len(each.finished) > 1 for each in sessions)
+        turns += sum(len(session.finished) for session in sessions)
+        several += sum(len(session.finished) > 1 for session in sessions)
         count += len(sessions)
     assert count >= 84  # six times: over 500
     assert turns > 120 and several > 30
 
 
 def test_tokens_depend_on_every_position_and_on_the_window() -> None:
-    """What the comparison is worth: another token anywhere, or another window, is noticed."""
+    """Sensitivity of the comparison: another token anywhere, or another window, is noticed."""
     prompt = [7, 8, 9, 10, 11, 12, 13, 14]
     plain = expected_tokens(prompt, 8, 0)
     assert len(set(plain)) > 4
@@ -94,15 +94,15 @@ def test_tokens_depend_on_every_position_and_on_the_window() -> None:
 def test_wrong_kv_in_the_right_place_changes_the_tokens(
     mutant: str, config: dict[str, int]
 ) -> None:
-    """Mutants that no sum shows; INV-CONTENT also reads the stamps, this is about tokens.
+    """Mutants invisible to sums change the tokens. INV-CONTENT also reads the stamps.
 
-    Not ``prefix-out-of-order``: attention adds up a set, so only the stamps show that.
+    ``prefix-out-of-order`` is left out: attention adds up a set, and only stamps show the order.
     """
     tight = {"total_tokens": 96, "context_len": 60, **config}
-    found = (
+    results = (
         wrong_turns(conversations(seed, mutant, **tight), config["window"]) for seed in range(9)
     )
-    assert any(found)
+    assert any(results)
 
 
 @pytest.mark.parametrize("pool", ["full", "swa"])

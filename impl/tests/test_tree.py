@@ -23,11 +23,11 @@ def test_insert_says_what_was_there() -> None:
     tree.insert(tree.root, [1, 2], [0, 1], [7, 8])
     node, dup = tree.insert(tree.root, [1, 2, 3], [4, 5, 6], [4, 5, 6])
     assert dup == 2
-    assert [(each.page, each.swa_page) for each in node.path()] == [(0, 7), (1, 8), (6, 6)]
+    assert [(step.page, step.swa_page) for step in node.path()] == [(0, 7), (1, 8), (6, 6)]
 
 
 def test_a_shared_lock_moves_a_page_once() -> None:
-    """INV-LOCK: protected counts a page once, however many lock it."""
+    """INV-LOCK: protected counts a page once, for any number of locks."""
     tree = PrefixTree(1)
     node, _ = tree.insert(tree.root, [1, 2, 3], [0, 1, 2], [])
     first = tree.match_prefix([1])

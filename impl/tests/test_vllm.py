@@ -1,4 +1,4 @@
-"""What vLLM does otherwise: it publishes on loan, drops an answer's last token, queues turns."""
+"""Choices of vLLM: publishing on loan, dropping an answer's last token, queueing turns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ LENDS = {"page_size": 4, "loan_publishes": True}
 
 
 def turn1(d: Any) -> Any:
-    """Leaves Q = 4 and C = A = 7 in the slot; a page of 4."""
+    """Run a turn that leaves Q = 4 and C = A = 7 in the slot, with pages of 4."""
     return d.open("s").submit("s", "r1", [5, 6, 7, 8], 4).drain()
 
 
 def submits(d: Any) -> list[str]:
-    """Turns in the order in which they were taken."""
+    """Return the turns in order of their start."""
     return [event[2] for event in d.events if event[0] == "T-SUBMIT"]
 
 
 def told(d: Any) -> list[str]:
-    """What clients were told, in order: of sessions the type, of requests the id."""
+    """Return the messages to clients, in order: types for sessions, IDs for requests."""
     return [message.get("rid", message["type"]) for message in d.messages]
 
 
@@ -32,7 +32,7 @@ def test_a_turn_on_loan_publishes_and_its_slot_goes_along(drive: Any) -> None:
     d = turn1(drive(**LENDS)).submit("s", "r2", list(range(20, 29)), 3).step()
     assert d.tids == ["T-SUBMIT", "T-RESTORE", "T-EXTEND", "T-INSERT"]
     insert = d.last("T-INSERT")
-    assert (insert["q"], insert["dup"], insert["u"]) == (16, 0, 12)
+    assert (insert["q"], insert["dup"], insert["locked"]) == (16, 0, 12)
     slot, req = d.engine.cache.slots["s"], d.engine.scheduler.reqs["r2"]
     assert slot.is_active and slot.last_node is req.last_node
     assert (slot.cache_protected_len, slot.kv_committed_len, slot.kv_allocated_len) == (16, 17, 17)
@@ -46,7 +46,7 @@ def test_a_turn_on_loan_publishes_and_its_slot_goes_along(drive: Any) -> None:
 
 
 def test_what_the_tree_had_is_freed(drive: Any) -> None:
-    """T-INSERT, `dup`: another one published the same before."""
+    """T-INSERT, `dup`: another request published the same pages before."""
     d = turn1(drive(**LENDS))
     prompt = [*d.engine.controller.sessions["s"].history, *range(20, 25)]
     d.submit(None, "p", prompt, 1).drain().submit("s", "r2", list(range(20, 25)), 3).step()
@@ -67,7 +67,7 @@ def test_otherwise_a_loan_publishes_nothing(drive: Any) -> None:
     assert "T-INSERT" not in d.tids
 
 
-# What a round allocated past the end -------------------------------------------
+# Memory past the end of a round -------------------------------------------------
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -90,7 +90,7 @@ def test_what_a_round_allocated_past_the_end_stays_with_the_slot(drive: Any, kee
 
 @pytest.mark.parametrize("draft", [0, 4])
 def test_the_history_leaves_out_the_last_token(drive: Any, draft: int) -> None:
-    """INV-HISTORY: the client has the whole answer, and the next prompt goes on before its end."""
+    """INV-HISTORY: the client has the whole answer, and the next prompt begins before its end."""
     d = drive(drops_last=True, draft=draft).open("s").submit("s", "r1", [5, 6], 6).drain()
     answer, session = d.answer("r1")["tokens"], d.engine.controller.sessions["s"]
     assert len(answer) == 6 and session.history == [5, 6, *answer[:-1]]
@@ -114,7 +114,7 @@ def test_of_no_answer_nothing_is_left_out(drive: Any) -> None:
     assert d.engine.controller.sessions["s"].history == [5, 6] and d.last("T-SAVE") == {"F": 0}
 
 
-# Turns that wait -----------------------------------------------------------------
+# Waiting turns ------------------------------------------------------------------
 
 
 def queued(drive: Any, **config: Any) -> Any:
@@ -124,7 +124,7 @@ def queued(drive: Any, **config: Any) -> Any:
 
 
 def test_turns_wait_for_each_other(drive: Any) -> None:
-    """T-SUBMIT when a turn is taken: in the order in which they came, each after the one before."""
+    """T-SUBMIT on the start of a turn: in order of arrival, after the previous turn."""
     d = queued(drive)
     assert submits(d) == ["r1"] and list(d.engine.scheduler.reqs) == ["r1"]
     d.drain()
@@ -136,7 +136,7 @@ def test_turns_wait_for_each_other(drive: Any) -> None:
 
 
 def test_a_close_waits_behind_them(drive: Any) -> None:
-    """T-CLOSE-DEFER when nothing but the turn in flight is before it."""
+    """T-CLOSE-DEFER if only the turn in flight is left before the close."""
     d = queued(drive).do("close", session="s").do("close", session="s").submit("s", "r4", [1], 1)
     d.step()
     assert told(d)[1:] == ["refused", "r4", "r1"], "what comes after the close is refused"
@@ -156,7 +156,7 @@ def test_an_abort_lets_the_next_one_in(drive: Any) -> None:
 
 
 def test_a_turn_that_waits_is_aborted_where_it_waits(drive: Any) -> None:
-    """It holds nothing: no event tells of it."""
+    """A waiting turn holds no memory: its abort has no event."""
     d = queued(drive).do("abort", rid="r2").step()
     assert told(d)[1] == "r2" and d.answer("r2")["tokens"] == []
     assert not [event for event in d.events if event[2] == "r2"]
@@ -171,7 +171,7 @@ def test_all_of_them_are_aborted(drive: Any) -> None:
 
 
 def test_a_close_comes_where_nothing_waits_any_more(drive: Any) -> None:
-    """r3 has neither history nor tokens once r1 and r2 are gone; then the close is next."""
+    """r3 has neither history nor tokens once r1 and r2 are gone. The close is next."""
     d = queued(drive).do("close", session="s")
     d.do("abort", rid="r1").do("abort", rid="r2").step()
     assert told(d)[1:] == ["r1", "r2", "r3", "closed"]

@@ -1,4 +1,4 @@
-"""Random walks through small engines: after every step every page is where it belongs."""
+"""Random walks through small engines: after every step, every page is in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluate reading agrees with a deliberately dumb interpreter of the tree."""
+"""The evaluate reading agrees with a deliberately simple interpreter of the tree."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Env = dict[str, int]
 
 
 def value(expr: Expr, env: Env, page: int) -> int:
-    """What the expression means, one operator at a time."""
+    """Return the meaning of the expression, one operator at a time."""
     if isinstance(expr, Const):
         return int(expr.value)
     if isinstance(expr, Var):
         return env[expr.name]
     assert isinstance(expr, App)
-    args = [value(each, env, page) for each in expr.args]
+    args = [value(arg, env, page) for arg in expr.args]
     match expr.op:
         case Op.ADD:
             return args[0] + args[1]
@@ -106,7 +106,8 @@ def environment(vector: list[int], params: dict[str, int]) -> Env:
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("id_", TRANSITIONS)
 def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
-    """Each conjunct alone, the guard as a whole, and the effect: every transition, every P."""
+    """Conjuncts alone, the guard as a whole, and the effect agree, for every transition and every
+    P."""
     transition, step = TRANSITIONS[id_], steps(page)[id_]
     names = transition.names
     alone = {
@@ -119,8 +120,8 @@ def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
     def check(vector: list[int], params: dict[str, int]) -> None:
         env = environment(vector, params)
         fails = [name for name, expr in transition.full_guard.items() if not value(expr, env, page)]
-        for name, each in alone.items():
-            assert (each.blocked(vector, params) == name) == (name in fails), name
+        for name, conjunct in alone.items():
+            assert (conjunct.blocked(vector, params) == name) == (name in fails), name
         assert step.blocked(vector, params) == (fails[0] if fails else None)
         expected = env | {
             name: value(expr, env, page) for name, expr in transition.full_effect.items()
@@ -133,19 +134,19 @@ def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
 
 
 def _conjuncts(kind: Kind) -> dict[tuple[str, str], Expr]:
-    """What state_check or step_check looks at: without conjuncts over an arbitrary page."""
-    found = {}
+    """Return the conjuncts of state_check or step_check, without those of the page layer."""
+    result = {}
     for invariant in INVARIANTS.values():
         for name, expr in invariant.conjuncts.items():
             over = variables(expr)
             if {var.rstrip("'") for var in over} <= set(LAYOUT) and invariant.kind is kind:
-                found[invariant.id, name] = expr
-    return found
+                result[invariant.id, name] = expr
+    return result
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_invariants_mean_what_they_say(page: int) -> None:
-    """state_check and step_check name exactly the conjuncts that do not hold."""
+    """state_check and step_check name exactly the failed conjuncts."""
     of_state, of_step = _conjuncts(Kind.STATE), _conjuncts(Kind.STEP)
     assert of_state and of_step
 
@@ -170,7 +171,7 @@ def test_invariants_mean_what_they_say(page: int) -> None:
 
 @st.composite
 def terms(draw: st.DrawFn, depth: int = 4) -> Expr:
-    """Integer terms over two variables, of any shape."""
+    """Draw integer terms over two variables, of any shape."""
     if depth == 0 or draw(st.booleans()):
         return draw(st.sampled_from([Var("full.total"), Var("slot.A"), Const(3), Const(-5)]))
     first = draw(terms(depth - 1))
@@ -193,7 +194,7 @@ def terms(draw: st.DrawFn, depth: int = 4) -> Expr:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_source_of_any_term_is_right(page: int) -> None:
-    """Brackets: an operator inside another one keeps its meaning, ⌈⌊x⌋⌉ too."""
+    """Brackets: an operator inside another operator preserves its meaning, also ⌈⌊x⌋⌉."""
 
     @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     @given(terms(), st.integers(-40, 40), st.integers(-40, 40))

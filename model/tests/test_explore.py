@@ -1,7 +1,7 @@
-"""The explore reading: exact counts as an alarm, everything reached, and it can fail.
+"""The explore reading: exact counts as an alarm, full reach, and the ability to fail.
 
-A count that changes says that the spec changed. If that was meant, the new counts
-are what ``make explore`` prints.
+A changed count means a changed spec. After an intended change, ``make explore`` prints the new
+counts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ EDGES = {
     "T-PLAIN-ABORT": 75383,
     "T-PLAIN-RETRACT": 48175,
 }
-"""Over all bound sets."""
+"""Edges by transition, over all bound sets."""
 SMALL = Bounds("small", sessions=1, requests=0, tree=1, width=2, history=1)
 
 
@@ -85,25 +85,27 @@ def test_counts_are_pinned(explored: dict[str, Explored]) -> None:
 
 
 def test_edges_per_transition_are_pinned(explored: dict[str, Explored]) -> None:
-    assert {id_: sum(each.transitions[id_] for each in explored.values()) for id_ in EDGES} == EDGES
+    assert {
+        id_: sum(graph.transitions[id_] for graph in explored.values()) for id_ in EDGES
+    } == EDGES
     assert set(EDGES) == set(TRANSITIONS)
 
 
 def test_every_invariant_holds_everywhere(explored: dict[str, Explored]) -> None:
-    """Every state and step invariant, in every state and across every edge."""
-    assert [each.broken for each in explored.values()] == [None] * len(DEFAULT)
-    assert all(each.complete for each in explored.values())
+    """Every state and step invariant holds, in every state and across every edge."""
+    assert [graph.broken for graph in explored.values()] == [None] * len(DEFAULT)
+    assert all(graph.complete for graph in explored.values())
 
 
 def test_every_transition_is_reached(explored: dict[str, Explored]) -> None:
-    reached = {id_ for each in explored.values() for id_ in each.transitions}
+    reached = {id_ for graph in explored.values() for id_ in graph.transitions}
     assert reached == set(TRANSITIONS)
 
 
 def test_every_guard_is_seen_both_ways(explored: dict[str, Explored]) -> None:
     holds = fails = 0
-    for each in explored.values():
-        holds, fails = holds | each.holds, fails | each.fails
+    for graph in explored.values():
+        holds, fails = holds | graph.holds, fails | graph.fails
     everything = (1 << len(outcomes(1).names)) - 1
     assert (holds, fails) == (everything, everything)
 
@@ -130,7 +132,7 @@ def test_another_page_size_takes_the_lengths_along() -> None:
 
 
 def as_world(bounds: Bounds, state: CanonicalState) -> World:
-    """The same state in the evaluate reading, every row with a number of its own."""
+    """Return the same state in the evaluate reading, with a distinct number for every row."""
     world = World(bounds.constants, list(state.pools))
     names = [f"s{index}" for index in range(len(state.sessions))]
     names += [f"/r{index}" for index in range(len(state.requests))]
@@ -151,7 +153,7 @@ def numbered(values: tuple[int, ...], row: int) -> list[int]:
 
 @pytest.mark.parametrize("bounds", [DEFAULT[0], DEFAULT[2], DEFAULT[5]], ids=lambda b: b.name)
 def test_agrees_with_the_evaluate_reading(bounds: Bounds) -> None:
-    """Random ways through the graph, each step also taken by ``World``."""
+    """Random paths through the graph agree with ``World``, step by step."""
     explorer = Explorer(bounds)
     rng = random.Random(0)
     for _ in range(60):
@@ -182,9 +184,9 @@ def test_agrees_with_the_evaluate_reading(bounds: Bounds) -> None:
             target = explorer.after(at, actor, births, move)
             assert target is not None
             assert list(world.pools) == list(target.pools)
-            mine = sorted(numbered(tuple(map(int, each)), 0) for each in world.actors.values())
+            ours = sorted(numbered(tuple(map(int, actor)), 0) for actor in world.actors.values())
             actors = (*target.sessions, *target.requests)
-            assert mine == sorted(list(each) for each in actors if each != EMPTY_ACTOR)
+            assert ours == sorted(list(actor) for actor in actors if actor != EMPTY_ACTOR)
             at = target
 
 
@@ -196,18 +198,18 @@ def test_the_command_tells_what_it_saw(capsys: pytest.CaptureFixture[str]) -> No
     assert all("5 deep, cut off there" in line for line in lines[: len(DEFAULT)])
 
 
-# It can fail ----------------------------------------------------------------------
+# Failures --------------------------------------------------------------------------
 
 
 def test_a_forgotten_release_is_found_with_the_shortest_path() -> None:
     close = replace(TRANSITIONS["T-CLOSE"], memory=())
-    found = explore(SMALL, {**TRANSITIONS, "T-CLOSE": close}).broken
-    assert found is not None
-    assert (found.invariant, found.conjunct) == ("INV-SUM-FULL", "equation")
-    assert [told(stride) for stride in found.path] == [
+    broken = explore(SMALL, {**TRANSITIONS, "T-CLOSE": close}).broken
+    assert broken is not None
+    assert (broken.invariant, broken.conjunct) == ("INV-SUM-FULL", "equation")
+    assert [told(stride) for stride in broken.path] == [
         "T-OPEN",
         "T-SUBMIT new=1",
-        "T-MATCH m=0 u=0 swa_u=0",
+        "T-MATCH m=0 locked=0 swa_locked=0",
         "T-EXTEND t=1 sampled=0 row=0",
         "T-SAVE F=0",
         "T-CLOSE u=0 swa_u=0",
@@ -217,10 +219,10 @@ def test_a_forgotten_release_is_found_with_the_shortest_path() -> None:
 def test_a_broken_step_invariant_ends_its_path() -> None:
     reject = replace(TRANSITIONS["T-REJECT"], effect=dict(TRANSITIONS["T-DOOM"].effect))
     open_again = replace(TRANSITIONS["T-OPEN"], guard={"any": TRUE})
-    found = explore(SMALL, {**TRANSITIONS, "T-REJECT": reject, "T-OPEN": open_again}).broken
-    assert found is not None
-    assert found.path[-1].transition == "T-OPEN"
-    assert told(found.path[0]) == "T-OPEN"
+    broken = explore(SMALL, {**TRANSITIONS, "T-REJECT": reject, "T-OPEN": open_again}).broken
+    assert broken is not None
+    assert broken.path[-1].transition == "T-OPEN"
+    assert told(broken.path[0]) == "T-OPEN"
 
 
 # Pages ------------------------------------------------------------------------------
@@ -240,11 +242,11 @@ PAGES = {
     "8 pages of 2, window": (2302, 17560, 16070),
     "3 pages, two sessions": (5800, 58840, 12795),
 }
-"""States, edges, pages that changed hands."""
+"""States, edges, pages that changed owner."""
 
 
 def test_a_balanced_mistake_is_seen_by_the_pages_alone() -> None:
-    """As many tokens go back as were asked for, but not those that lie there."""
+    """The right number of tokens is freed, but from the wrong positions."""
     whole = TRANSITIONS["T-ABORT"]
     first, *rest = whole.memory
     low, high = first.full.lo, first.full.hi

@@ -1,4 +1,4 @@
-"""The expression tree: what builds it, what it refuses, how it is shown and changed."""
+"""The expression tree: construction, errors, display and changes."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_operators_build_the_formula_that_is_shown(text: str) -> None:
 def test_sorts_of_results() -> None:
     ints = [x + y, x - 1, minimum(x, y), ceil_page(x), floor_page(x), ite(a, x, y)]
     bools = [x == y, x <= y, x < y, a & b, a | b, ~a, ite(a, b, a), TRUE, FALSE]
-    assert [each.sort for each in ints] == [Sort.INT] * len(ints)
-    assert [each.sort for each in bools] == [Sort.BOOL] * len(bools)
+    assert [expr.sort for expr in ints] == [Sort.INT] * len(ints)
+    assert [expr.sort for expr in bools] == [Sort.BOOL] * len(bools)
     assert Const(1).sort is Sort.INT
     assert Const(True).sort is Sort.BOOL
 

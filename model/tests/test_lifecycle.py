@@ -15,7 +15,7 @@ from slotproof_model.text.lifecycle import lifecycles
 
 
 def _within(whose: str, name: str) -> Expr:
-    """Being in a state of a life, as a formula."""
+    """Return a formula for a state of a lifecycle."""
     kind = state.TURN if whose == "turn" else state.PLAIN
     phase = state.req.phase == state.PHASES.get(name, 0)
     session, slot = state.session, state.slot
@@ -35,12 +35,12 @@ def test_every_arrow_can_be_walked() -> None:
     """Some state within the invariants lies at its tail, and the step leads to its tip."""
     hypotheses = [*conjuncts(Spec(), Kind.STATE).values(), *ENVIRONMENT.values()]
     edges = [
-        (whose, here, there, id_)
+        (whose, source, target, id_)
         for whose, life in lifecycles().items()
-        for (here, there), ids in life.moves.items()
+        for (source, target), ids in life.moves.items()
         for id_ in ids
     ]
-    for whose, here, there, id_ in edges:
+    for whose, source, target, id_ in edges:
         transition = TRANSITIONS[id_]
         symbols = Symbols(4, z3.Context())
         variables: list[Var] = [*state.STATE, *state.FRAME, *state.CONFIG, *transition.params]
@@ -51,7 +51,7 @@ def test_every_arrow_can_be_walked() -> None:
         solver = symbols.solver()
         solver.add(*(symbols.term(e, before) for e in hypotheses))
         solver.add(*(symbols.term(e, before) for e in transition.full_guard.values()))
-        solver.add(symbols.term(_within(whose, here), before))
-        solver.add(symbols.term(_within(whose, there), after))
+        solver.add(symbols.term(_within(whose, source), before))
+        solver.add(symbols.term(_within(whose, target), after))
         symbols.settle(solver)
-        assert solver.check() == z3.sat, (whose, here, there, id_)
+        assert solver.check() == z3.sat, (whose, source, target, id_)

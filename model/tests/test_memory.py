@@ -1,4 +1,4 @@
-"""What transitions do to memory: counts by hand, on the museum's numbers.
+"""Effect of transitions on memory: counts by hand, on the museum's numbers.
 
 P = 1, total 100, turn 1 leaves Q = 4, C = A = 10, so available = 90.
 """
@@ -29,11 +29,12 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.state import slot
 from slotproof_model.spec.transitions import TRANSITIONS
 
-NO_LOCK = {"u": 0, "swa_u": 0}
+NO_LOCK = {"locked": 0, "swa_locked": 0}
+NO_UNLOCK = {"u": 0, "swa_u": 0}
 
 
 class Hand:
-    """A world with one session, moved by transitions that must be allowed."""
+    """A world with one session, moved by allowed transitions only."""
 
     def __init__(self, page: int = 1, window: int = 0, profile: str = "reference") -> None:
         tokens = 100 // page * page
@@ -50,16 +51,16 @@ class Hand:
         return self
 
     def turn1(self) -> Hand:
-        """Prompt 4, all of it inserted; 7 output tokens, the last one without KV."""
+        """Run turn 1: prompt 4, all inserted, then 7 output tokens, the last without KV."""
         self.do("T-OPEN").do("T-SUBMIT", new=4).do("T-MATCH", m=0, **NO_LOCK)
         self.do("T-EXTEND", t=4, sampled=1, row=0)
-        self.do("T-INSERT", q=4, dup=0, swa_dup=0, u=4, swa_u=4 * self.swa, swa_x=0)
+        self.do("T-INSERT", q=4, dup=0, swa_dup=0, locked=4, swa_locked=4 * self.swa, swa_u=0)
         for _ in range(6):
             self.do("T-DECODE", d=1, k=1)
         return self.do("T-SAVE", F=7)
 
     def put(self, **values: int) -> Hand:
-        """The session with a slot of these lengths, memory taken accordingly; T-SUBMIT to come."""
+        """Set a slot with these lengths, with its memory taken, before T-SUBMIT."""
         actor = list(EMPTY_ACTOR)
         given = {"session.open": 1, "slot.holding": 1, "slot.locked": 1, "slot.row": 0}
         given |= {name.replace("_", "."): number for name, number in values.items()}
@@ -85,7 +86,7 @@ class Hand:
 
     @property
     def figures(self) -> tuple[int, ...]:
-        """available, evictable, protected, held, uncached of the full pool."""
+        """Return available, evictable, protected, held, uncached of the full pool."""
         held, uncached = self.world.frame(None)[:2]
         return (*self.world.pools[1:4], held, uncached)
 
@@ -95,7 +96,7 @@ class Hand:
         return (*self.world.pools[5:8], held, uncached)
 
     def slot(self) -> tuple[int, ...]:
-        """C, A, Q, E."""
+        """Return C, A, Q, E."""
         actor = self.world.actors["s"]
         return tuple(actor[OWN[f"slot.{name}"]] for name in "CAQE")
 
@@ -124,7 +125,7 @@ def test_restore_lends_and_extend_allocates() -> None:
 
 def test_refuse_changes_nothing_of_a_restored_slot() -> None:
     """T-REFUSE (#22753, #20476): 94 where the slot was counted by nobody."""
-    hand = Hand().turn1().do("T-SUBMIT", new=2).do("T-RESTORE").do("T-REFUSE", **NO_LOCK)
+    hand = Hand().turn1().do("T-SUBMIT", new=2).do("T-RESTORE").do("T-REFUSE", u=0, swa_u=0)
     assert hand.figures == (90, 0, 4, 6, 0)
     assert hand.slot() == (10, 10, 4, 0)
 
@@ -199,12 +200,12 @@ def test_trim_caps_the_cursor_too() -> None:
 
 
 def test_insert_moves_the_prompt_to_the_tree() -> None:
-    """T-INSERT: 2 of 4 were there meanwhile: 2 freed, 2 into the tree, all 4 locked."""
+    """T-INSERT: the tree already held 2 of 4: 2 freed, 2 into the tree, all 4 locked."""
     hand = Hand().do("T-OPEN").do("T-SUBMIT", new=5)
     hand.world.pools[1:3] = [98, 2]
     hand.do("T-MATCH", m=0, **NO_LOCK).do("T-EXTEND", t=5, sampled=1, row=0)
     assert hand.figures == (93, 2, 0, 0, 5)
-    hand.do("T-INSERT", q=4, dup=2, swa_dup=0, u=4, swa_u=0, swa_x=0)
+    hand.do("T-INSERT", q=4, dup=2, swa_dup=0, locked=4, swa_locked=0, swa_u=0)
     assert hand.figures == (95, 0, 4, 0, 1)
 
 
@@ -216,7 +217,7 @@ def test_plain_finish_leaves_the_tree_only() -> None:
         ("T-MATCH", {"m": 0, **NO_LOCK}),
         ("T-EXTEND", {"t": 3, "sampled": 1, "row": 2}),
         ("T-DECODE", {"d": 4, "k": 1}),
-        ("T-PLAIN-FINISH", {"q": 4, "dup": 1, "swa_dup": 0, **NO_LOCK}),
+        ("T-PLAIN-FINISH", {"q": 4, "dup": 1, "swa_dup": 0, **NO_UNLOCK}),
     ):
         assert hand.world.apply(transition, None, "p", params) == []
     assert hand.figures == (97, 3, 0, 0, 0)
@@ -258,7 +259,7 @@ def test_every_move_changes_the_figures_it_names() -> None:
 
 
 def test_moves_add_up() -> None:
-    """Two moves of one figure are both counted."""
+    """Two moves of a figure both count."""
     figures = counts((free(slot, 3, 5), alloc(0, 1)))
     assert show(figures["full.available"]) == "full.available + max(0, 5 - 3) - max(0, 1 - 0)"
 
@@ -272,7 +273,7 @@ def test_a_free_leaves_out_what_the_cursor_gave_back() -> None:
 
 
 def test_what_is_taken_must_be_there() -> None:
-    """Guard conjuncts that the moves need are derived, too."""
+    """Guard conjuncts for the moves are derived, too."""
     need = affordable((take_row(slot.lent), alloc(0, 3), lock(2, 0), unlock(1, 0), *release(
         slot, slot.holding, 0, 0
     ), give_row(slot.lent)))  # fmt: skip
@@ -286,7 +287,7 @@ def test_what_is_taken_must_be_there() -> None:
 
 
 def test_alloc_is_the_only_way_to_take_from_the_free_list() -> None:
-    """Every transition whose available figure can fall is guarded by it."""
+    """The guard of a transition covers every fall of the available figure."""
     for transition in TRANSITIONS.values():
         takes = any(mem.move is Move.ALLOC for mem in transition.memory)
         assert takes == ("full_available" in transition.full_guard), transition.id

@@ -1,6 +1,6 @@
-"""Named pages and several actors: what one actor's figures cannot see (INV-PIN, ADR 10).
+"""Named pages and several actors: facts beyond an actor's figures (INV-PIN, ADR 10).
 
-In each hole every invariant over figures holds, of every actor, from the initial state on.
+In every hole all invariants over figures hold, for all actors, from the initial state on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.checks.paged import Choice, Paged
 
 
 class Hand(Paged):
-    """A world in which steps that are not under test must be allowed."""
+    """A world in which steps outside the test must be allowed."""
 
     def __init__(self, window: int = 0, page: int = 1, tokens: int = 12) -> None:
         constants = Constants(page, 8 * page, window, PROFILES["reference"])
@@ -28,11 +28,11 @@ class Hand(Paged):
              **params: int) -> list[str]:  # fmt: skip
         """A capital letter is a session with its turn, everything else a request."""
         sid, rid = (who, who) if who[:1].isupper() else (None, who or None)
-        both = dict.fromkeys(("u", "swa_u", "dup", "swa_dup", "swa_n"), 0)
+        both = dict.fromkeys(("u", "swa_u", "locked", "swa_locked", "dup", "swa_dup", "swa_n"), 0)
         return self.do(transition, sid, rid, {**both, **params}, pages)
 
     def finished(self, who: str, prompt: int, row: int) -> None:
-        """A request whose prompt ends up in the tree, but for its last token."""
+        """Run a request whose prompt ends up in the tree, except for its last token."""
         size = self.size
         self.ok("T-PLAIN-SUBMIT", who, prompt=prompt)
         self.ok("T-MATCH", who, m=0)
@@ -43,7 +43,7 @@ class Hand(Paged):
         self, who: str, path: list[int], u: int, row: int, swa: list[int] | None = None,
         swa_u: int = 0,
     ) -> None:  # fmt: skip
-        """It matches these pages of the tree and prefills one token more."""
+        """Match these pages of the tree, and prefill one token more."""
         self.match(who, path, u, swa, swa_u)
         self.ok("T-EXTEND", who, t=len(path) * self.size + 1, sampled=1, row=row)
 
@@ -56,13 +56,13 @@ class Hand(Paged):
             self.ok("T-SUBMIT", who, new=matched + 1)
         else:
             self.ok("T-PLAIN-SUBMIT", who, prompt=matched + 1)
-        self.ok("T-MATCH", who, self.at(path, swa), m=matched, u=u, swa_u=swa_u)
+        self.ok("T-MATCH", who, self.at(path, swa), m=matched, locked=u, swa_locked=swa_u)
 
     def at(self, path: list[int], swa: list[int] | None = None) -> dict[str, Choice]:
         both = {"full": path, "swa": swa or []}
         return {
-            pool: Choice({index * self.size: page for index, page in enumerate(each)})
-            for pool, each in both.items()
+            pool: Choice({index * self.size: page for index, page in enumerate(choice)})
+            for pool, choice in both.items()
         }
 
     def tree(self, pool: str = "full") -> list[int]:
@@ -71,7 +71,8 @@ class Hand(Paged):
 
 @pytest.fixture
 def three() -> Hand:
-    """Prefix a (one token) locked by b and by session S, prefix b of two tokens by c."""
+    """Build prefix a (one token) locked by b and by session S, and prefix b of two tokens locked by
+    c."""
     hand = Hand()
     hand.finished("r", 2, 0)
     (a,) = hand.tree()
@@ -85,13 +86,13 @@ def three() -> Hand:
 
 
 def test_a_close_does_not_drop_anothers_lock(three: Hand) -> None:
-    """Hole A: lock_max and lock_sum allow u = 1, though the request b still locks that page."""
+    """Hole A: lock_max and lock_sum allow u = 1, although request b still locks the page."""
     said = three.step("T-CLOSE", "S", u=1)
     assert said == ["T-CLOSE [full] / choice.last_pin", "INV-PIN.full"]
 
 
 def test_a_close_that_drops_nothing_is_allowed(three: Hand) -> None:
-    """And a page that is locked by a running request is not evicted afterwards."""
+    """A page locked by a running request is not evicted afterwards."""
     three.ok("T-CLOSE", "S", u=0)
     (shared,) = three.layers["full"].locks["/b"]
     said = three.step("T-EVICT", "", {"full": Choice(evicted=frozenset([shared]))}, n=1)
@@ -100,7 +101,7 @@ def test_a_close_that_drops_nothing_is_allowed(three: Hand) -> None:
 
 
 def test_a_lock_that_nobody_drops_is_not_hidden_by_sharing() -> None:
-    """Hole A2: u = 0 leaves S's page protected for ever; b and c lock as much as that."""
+    """Hole A2: u = 0 leaves S's page protected forever, hidden by the equal locks of b and c."""
     hand = Hand()
     hand.finished("r", 2, 0)
     (a,) = hand.tree()
@@ -127,13 +128,13 @@ def test_the_window_of_a_running_request_stays_locked() -> None:
 
 
 def test_a_match_needs_the_window_of_its_prefix() -> None:
-    """Hole D: all of the prefix is there in the first pool, nothing of it in the second."""
+    """Hole D: the first pool has all of the prefix, the second pool nothing."""
     hand = Hand(window=2)
     hand.finished("r", 5, 0)
     gone = {"swa": Choice(evicted=frozenset(hand.tree("swa")))}
     hand.ok("T-EVICT", "", gone, n=0, swa_n=4)
     hand.ok("T-PLAIN-SUBMIT", "b", prompt=5)
-    said = hand.step("T-MATCH", "b", hand.at(hand.tree()), m=4, u=4)
+    said = hand.step("T-MATCH", "b", hand.at(hand.tree()), m=4, locked=4)
     assert set(said) == {
         "T-MATCH [swa] / choice.found",
         "T-MATCH / guard.window",
@@ -143,27 +144,27 @@ def test_a_match_needs_the_window_of_its_prefix() -> None:
 
 
 def test_the_window_is_all_that_a_match_needs() -> None:
-    """What lies below it may be gone, and the lock need not cover it."""
+    """Pages below the window may be gone, and the lock need not cover them."""
     hand = Hand(window=2)
     hand.finished("r", 5, 0)
     first, second, *window = hand.tree("swa")
     hand.ok("T-EVICT", "", {"swa": Choice(evicted=frozenset([first]))}, n=0, swa_n=1)
     hand.ok("T-PLAIN-SUBMIT", "b", prompt=5)
-    there = {at + 1: page for at, page in enumerate([second, *window])}
-    choice = {**hand.at(hand.tree()), "swa": Choice(there, locked=frozenset(window))}
-    hand.ok("T-MATCH", "b", choice, m=4, u=4, swa_u=2)
+    pointed = {at + 1: page for at, page in enumerate([second, *window])}
+    choice = {**hand.at(hand.tree()), "swa": Choice(pointed, locked=frozenset(window))}
+    hand.ok("T-MATCH", "b", choice, m=4, locked=4, swa_locked=2)
 
 
 def test_an_insert_points_to_the_trees_copy() -> None:
-    """T-INSERT: what the tree had meanwhile is freed; the row has the tree's page, locked."""
+    """T-INSERT: tokens meanwhile in the tree are freed, and the row has the tree's page, locked."""
     hand = Hand()
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
         hand.ok("T-EXTEND", who, t=3, sampled=1, row=row)
-    hand.ok("T-INSERT", "b", q=2, u=2, swa_x=0)
+    hand.ok("T-INSERT", "b", q=2, locked=2)
     first, second = hand.tree()
-    hand.ok("T-INSERT", "c", hand.at([first, second]), q=2, dup=2, u=0, swa_x=0)
+    hand.ok("T-INSERT", "c", hand.at([first, second]), q=2, dup=2)
     assert hand.layers["full"].rows["/c"][0] == first
     assert hand.layers["full"].locks["/c"] == {first, second}
     hand.ok("T-PLAIN-ABORT", "b", u=0)
@@ -171,14 +172,14 @@ def test_an_insert_points_to_the_trees_copy() -> None:
 
 
 def test_an_insert_that_keeps_pointing_to_its_own_pages_is_seen() -> None:
-    """The pages were freed: whoever gets them next shares them."""
+    """The pages were freed, so a later owner would share them."""
     hand = Hand()
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
         hand.ok("T-EXTEND", who, t=3, sampled=1, row=row)
-    hand.ok("T-INSERT", "b", q=2, u=2, swa_x=0)
-    said = hand.step("T-INSERT", "c", q=2, dup=2, u=0, swa_x=0)
+    hand.ok("T-INSERT", "b", q=2, locked=2)
+    said = hand.step("T-INSERT", "c", q=2, dup=2)
     assert "T-INSERT [full] / choice.found" in said
     assert "INV-BACKED.full_protected" in said
 

@@ -24,11 +24,11 @@ WAY = (
     "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH", "T-PLAIN-SUBMIT", "T-MATCH",
     "T-EXTEND", "T-INSERT", "T-EVICT",
 )  # fmt: skip
-"""A request publishes its prompt, another one has the same, and its page is evicted under it."""
+"""A request publishes its prompt, a second request locks the page, and the page is evicted."""
 
 
 def _walk(spec: Spec) -> Search:
-    """These transitions and no others, every invariant holding before the last."""
+    """Search along exactly these transitions, with every invariant true before the last."""
     search = Search(spec, 1, "full")
     names = list(spec.transitions)
     for index, name in enumerate(WAY):
@@ -41,7 +41,7 @@ def _walk(spec: Spec) -> Search:
 
 @pytest.mark.slow
 def test_a_locked_page_is_evicted_in_nine_steps() -> None:
-    """Hole 1 put back: the way is there, and INV-PIN.tree names what is wrong."""
+    """Hole 1 reopened: the path exists, and INV-PIN.tree names the error."""
     search = _walk(Spec(unruled=frozenset(["unpinned"])))
     search.solver.add(search.violated())
     assert search.solver.check() == z3.sat
@@ -77,15 +77,15 @@ def test_the_way_does_not_lead_there_any_more() -> None:
 def test_a_rule_that_is_not_kept_is_named(
     rule: str, transition: str, clauses: set[str], page_size: int | None
 ) -> None:
-    """Holes 1, 2 and 3 and what is like them: `slotproof prove` would say so."""
+    """Holes 1, 2, 3 and similar holes: `slotproof prove` would report them."""
     spec = Spec(unruled=frozenset([rule]))
-    found = [
-        each
+    results = [
+        result
         for task in tasks(spec, transition)
         if task.layer in (*POOLS, ROWS)
-        for each in Prover([task], page_size).results(task)
+        for result in Prover([task], page_size).results(task)
     ]
-    assert {each.clause for each in found if each.status != "proved"} == clauses
+    assert {result.clause for result in results if result.status != "proved"} == clauses
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_a_rule_that_is_not_kept_is_named(
 def test_the_actor_that_stands_still_sees_it_too(
     rule: str, transition: str, layer: str, clause: str
 ) -> None:
-    """T-EVICT [others, full]: its page is gone, and it did nothing."""
+    """T-EVICT [others, full]: an actor at rest loses its page."""
     spec = Spec(unruled=frozenset([rule]))
-    found = list(others.results(spec, TRANSITIONS[transition], 4))
-    refuted = [each.name for each in found if each.status == "refuted"]
+    results = list(others.results(spec, TRANSITIONS[transition], 4))
+    refuted = [result.name for result in results if result.status == "refuted"]
     assert f"{transition} [others, {layer}] / {clause} / P=4" in refuted
 
 
@@ -112,7 +112,7 @@ def test_the_actor_that_stands_still_sees_it_too(
 def test_a_position_that_counts_lies_in_a_page_of_its_owner(
     pool: str, page_size: int | None
 ) -> None:
-    """INV-BACKED in full: with INV-PLACE, INV-PIN and INV-OWNER it follows; not without."""
+    """INV-BACKED in full follows from INV-PLACE, INV-PIN and INV-OWNER, from no fewer."""
     page = state.page
     names_it = state.actor_has_kv & (page.entry == page.number)
     goals = (
@@ -127,14 +127,14 @@ def test_a_position_that_counts_lies_in_a_page_of_its_owner(
         **anywhere(pool),
     }
     task = Task(INIT, pool, known, {}, goals)
-    assert {each.status for each in Prover([task], page_size).results(task)} == {"proved"}
+    assert {result.status for result in Prover([task], page_size).results(task)} == {"proved"}
     less = {name: expr for name, expr in known.items() if not name.startswith("INV-PLACE")}
     task = Task(INIT, pool, less, {}, goals)
-    assert {each.status for each in Prover([task], page_size).results(task)} == {"refuted"}
+    assert {result.status for result in Prover([task], page_size).results(task)} == {"refuted"}
 
 
 def _possible(transition: str, layer: str, *wanted: Expr) -> bool:
-    (task,) = (each for each in tasks(Spec(), transition) if each.layer == layer)
+    (task,) = (task for task in tasks(Spec(), transition) if task.layer == layer)
     prover = Prover([task], 4)
     labels = prover._hypotheses(task)
     terms = [prover.symbols.term(expr, prover.before) for expr in wanted]
@@ -157,12 +157,12 @@ def _possible(transition: str, layer: str, *wanted: Expr) -> bool:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_choice_can_be_made(pool: str, transition: str, wanted: tuple[Expr, ...]) -> None:
-    """The rules leave room: a proof of what never happens would say nothing."""
+    """The rules leave room. A proof about an impossible choice would be empty."""
     assert _possible(transition, pool, *wanted)
 
 
 def test_a_lock_is_taken_anew_in_the_window_only() -> None:
-    """T-INSERT drops a page that the window has left, and none that it has not."""
+    """T-INSERT drops a page outside the window, and no page inside."""
     assert _possible("T-INSERT", "swa", pages.dropped, ~pages.locked)
     inside = (state.page.at >= state.own.E) & (state.page.at + state.config.window >= t.q)
     assert not _possible("T-INSERT", "swa", pages.dropped, ~pages.locked, inside)
@@ -176,10 +176,10 @@ def test_a_row_can_be_anybodys(wanted: Expr) -> None:
 
 @pytest.mark.parametrize("page_size", [1, 4, None])
 def test_what_is_true_of_all_others_is_proved_actor_by_actor(page_size: int | None) -> None:
-    """lock_max ≤ lock_sum and aligned locks: derived; without INV-ORDER they can't be."""
-    (task,) = (each for each in tasks(Spec(), INIT) if each.layer == "frame")
+    """lock_max ≤ lock_sum and aligned locks are derived, and need INV-ORDER."""
+    (task,) = (task for task in tasks(Spec(), INIT) if task.layer == "frame")
     assert {goal.clause for goal in task.goals} >= {f"environment.{name}" for name in DERIVED}
-    assert {each.status for each in Prover([task], page_size).results(task)} == {"proved"}
+    assert {result.status for result in Prover([task], page_size).results(task)} == {"proved"}
     less = {n: e for n, e in task.hypotheses.items() if not n.startswith("INV-ORDER")}
     lax = replace(task, hypotheses=less)
     refuted = {e.clause for e in Prover([lax], page_size).results(lax) if e.status == "refuted"}
@@ -187,17 +187,17 @@ def test_what_is_true_of_all_others_is_proved_actor_by_actor(page_size: int | No
 
 
 def test_a_legal_unlock_there_is_always() -> None:
-    """EXISTS: wherever the rest of the guard holds; a guard that asks for more is refuted."""
-    unlocking = [each.id for each in TRANSITIONS.values() if each.allows.always]
-    assert unlocking == [each.id for each in TRANSITIONS.values() if "u_others" in each.guard]
+    """EXISTS holds wherever the rest of the guard does. A stricter guard is refuted."""
+    unlocking = [step.id for step in TRANSITIONS.values() if step.allows.always]
+    assert unlocking == [step.id for step in TRANSITIONS.values() if "u_others" in step.guard]
     results, _ = prove(page_sizes=[4], jobs=1, only=["T-CLOSE"])
-    there = {each.clause for each in results if each.transition == "T-CLOSE [unlock]"}
-    assert there == {"EXISTS.u", "EXISTS.u_others", "EXISTS.swa_u", "EXISTS.swa_u_others"}
+    unlocked = {result.clause for result in results if result.transition == "T-CLOSE [unlock]"}
+    assert unlocked == {"EXISTS.u", "EXISTS.u_others", "EXISTS.swa_u", "EXISTS.swa_u_others"}
 
 
 @pytest.mark.parametrize("layer", [*POOLS, ROWS])
 def test_a_clause_of_a_page_can_be_broken_by_its_own_values(layer: str) -> None:
-    """Within all invariants of figures each can still be wrong: none follows from them."""
+    """Within all invariants of figures, every page clause can still fail."""
     symbols = Symbols(4, z3.Context())
     known = [*conjuncts(Spec(), Kind.STATE).values(), *ENVIRONMENT.values()]
     known += anywhere(layer).values()

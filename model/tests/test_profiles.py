@@ -1,4 +1,4 @@
-"""Profiles compose: the base first, the derived one winning."""
+"""Profiles compose: the base first, overridden by the derived profile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_what_a_profile_says_itself_wins() -> None:
 
 
 def test_vllm_is_another_family() -> None:
-    """It wipes, as `wipe` does; what else it does, no profile of SGLang does."""
+    """vLLM wipes, as `wipe` does. Its other choices belong to no profile of SGLang."""
     own = ("loan_publishes", "drops_last", "queues_turns", "keeps_slack")
     for name, profile in PROFILES.items():
         assert {profile.choices[choice] for choice in own} == {name == "vllm"}  # type: ignore[literal-required]  # by name
@@ -31,9 +31,9 @@ def test_vllm_is_another_family() -> None:
 
 def test_composition_is_deep() -> None:
     """A profile on a profile on a profile."""
-    mine = Profile("mine", "", "sglang-records", {"reserve": 0})
+    derived = Profile("mine", "", "sglang-records", {"reserve": 0})
     base = PROFILES["sglang-records"].choices
-    assert mine.choices == {**base, "reserve": 0}
+    assert derived.choices == {**base, "reserve": 0}
 
 
 def test_an_unknown_profile_is_named_with_those_there_are() -> None:

@@ -1,4 +1,4 @@
-"""Progress: the theorem goes through, and a spec in which somebody can wait for ever does not."""
+"""Progress: the theorem is proved, and refuted for a spec in which a request can wait forever."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ DISCARD = frozenset(["T-DISCARD"])
 @pytest.mark.parametrize("page_size", [1, 4, 16, 64, None])
 def test_whoever_waits_can_be_brought_to_run(page_size: int | None) -> None:
     results, vacuity = prove_progress(page_sizes=(page_size,))
-    assert [each.name for each in results if each.status != "proved"] == []
-    assert not any(each.vacuous for each in vacuity)
-    layers = {each.transition for each in results}
+    assert [result.name for result in results if result.status != "proved"] == []
+    assert not any(check.vacuous for check in vacuity)
+    layers = {result.transition for result in results}
     assert layers >= {f"PROGRESS [{name}]" for name in STEPS}
     assert layers >= {f"PROGRESS [{name} enabled]" for name in (*HELPERS, EVICT)}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_under_every_profile(profile: str) -> None:
-    """Of a step that engines of the profile never take nothing is asked: it would be vacuous."""
+    """A transition impossible under the profile is not asked about: the answer would be vacuous."""
     results, vacuity = prove_progress(page_sizes=(4,), profile=profile)
-    assert {each.status for each in results} == {"proved"}
-    assert not any(each.vacuous for each in vacuity)
+    assert {result.status for result in results} == {"proved"}
+    assert not any(check.vacuous for check in vacuity)
     keeps = PROFILES[profile].choices["retract_keeps"]
-    asked = {each.transition for each in results}
+    asked = {result.transition for result in results}
     assert ("PROGRESS [T-RETRACT]" in asked) == keeps
     assert ("PROGRESS [T-RETRACT-WIPE]" in asked) != keeps
     assert ("PROGRESS [T-RESULT]" in asked) == PROFILES[profile].choices["overlap"]
@@ -70,7 +70,7 @@ def test_under_every_profile(profile: str) -> None:
 
 @pytest.mark.parametrize("name", HELPERS)
 def test_every_helper_is_needed(name: str) -> None:
-    """Without it there is an actor that no step is prescribed for."""
+    """Without the helper, no step is prescribed for some actor."""
     assert _refuted(Spec(), "cases", frozenset([name])) == {"CASES.covered"}
 
 
@@ -79,21 +79,21 @@ def test_without_evictions_the_tree_stays() -> None:
 
 
 WRONG = {
-    "a match that needs something of the prompt in the tree": (
+    "a match that requires part of the prompt in the tree": (
         guarded(t.T_MATCH, m=conj(t.T_MATCH.guard["m"], t.m >= 1)), "T-MATCH", "ENABLED.m"),
-    "a match while another request is queued before it, for ever": (
+    "a match that never happens behind another request": (
         guarded(t.T_MATCH, first=session.open), "T-MATCH", "ENABLED.first"),
-    "a prefill that leaves a row free": (
+    "a prefill that requires a spare row": (
         guarded(t.T_EXTEND, spare=rows.free >= 2), "T-EXTEND", "ENABLED.spare"),
-    "a prefill that leaves the last token out": (
+    "a prefill without the last token": (
         guarded(t.T_EXTEND, t=(t.t >= req.C) & (t.t < known)), "T-EXTEND", "ENABLED.t"),
-    "a prefill that keeps a page in reserve": (
+    "a prefill that requires a spare page": (
         guarded(t.T_EXTEND, spare=t.t <= full.available - 1), "T-EXTEND", "ENABLED.spare"),
-    "a prefill that forgets the token": (
+    "a prefill without a sampled token": (
         becomes(t.T_EXTEND, (req.output, req.output)), "T-EXTEND", "RUNS.token"),
     "a discard of idle sessions only": (
         guarded(t.T_DISCARD, idle=~session.inflight), "T-DISCARD enabled", "ENABLED.idle"),
-    "a discard that keeps the slot": (
+    "a discard that does not remove the slot": (
         less(t.T_DISCARD, "slot.holding"), "T-DISCARD", "RANK.falls"),
     "a discard of one's own that ends the turn": (
         becomes(t.T_DISCARD, (req.prompt, 0)), "T-DISCARD", "ITSELF.something"),
@@ -106,7 +106,7 @@ WRONG = {
     "a retraction that only parks": (
         becomes(t.T_PLAIN_RETRACT, (req.phase, PARKED), (req.row, req.row), (req.C, req.C)),
         "T-PLAIN-RETRACT", "RANK.falls"),
-    "a result that tells nothing": (
+    "a result without tokens": (
         becomes(t.T_RESULT, (req.output, req.output)), "T-RESULT", "RANK.falls"),
     "an eviction of no more than a row is wide": (
         guarded(t.T_EVICT, n=(t.n >= 0) & is_aligned(t.n) & (t.n <= config.width)),
@@ -117,14 +117,14 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_a_spec_in_which_somebody_waits_for_ever_is_refuted(what: str) -> None:
     wrong, layer, clause = WRONG[what]
-    found = _refuted(changed(wrong), layer)
-    assert clause in found
+    refuted = _refuted(changed(wrong), layer)
+    assert clause in refuted
     assert _refuted(Spec(), layer) == set()
 
 
 def test_what_an_unlock_gives_back_does_not_matter() -> None:
-    """The rank falls with every legal ``u``: how many pages others lock is the environment's."""
-    (task,) = (each for each in tasks_of(Spec()) if each.layer == "T-DISCARD")
+    """The rank falls with every legal ``u``. The environment decides how many pages others lock."""
+    (task,) = (task for task in tasks_of(Spec()) if task.layer == "T-DISCARD")
     assert not {"given.u", "given.swa_u"} & task.hypotheses.keys()
     assert {"guard.u", "guard.u_others"} <= task.hypotheses.keys()
 
@@ -138,7 +138,7 @@ def test_what_an_unlock_gives_back_does_not_matter() -> None:
     ],
 )
 def test_it_rests_on_the_invariants(clause: str, layer: str, goal: str) -> None:
-    """Without this one the theorem does not go through."""
+    """Without this clause the theorem fails."""
     id_, _, name = clause.partition(".")
     some = INVARIANTS[id_]
     rest = {key: expr for key, expr in some.conjuncts.items() if key != name}
@@ -147,26 +147,26 @@ def test_it_rests_on_the_invariants(clause: str, layer: str, goal: str) -> None:
 
 
 def test_a_theorem_about_no_state_is_vacuous() -> None:
-    """Invariants under which nobody ever waits would prove everything."""
+    """Invariants without any waiting request would prove everything."""
     kind = INVARIANTS["INV-KIND"]
     nobody: dict[str, Expr] = {**kind.conjuncts, "waits": req.phase != WAITING}
     spec = Spec(invariants={**INVARIANTS, "INV-KIND": replace(kind, conjuncts=nobody)})
     _, vacuity = prove_progress(spec, (4,))
-    assert "PROGRESS [T-MATCH]" in {each.transition for each in vacuity if each.vacuous}
+    assert "PROGRESS [T-MATCH]" in {check.transition for check in vacuity if check.vacuous}
 
 
 def test_no_step_writes_the_counts_of_others() -> None:
-    """So the rank of the whole changes by what the actor's share and the pools do."""
+    """So the rank of the whole state changes only by the actor's share and the pools."""
     assert framing(Spec()) == []
     written = {name for id_ in STEPS for name in TRANSITIONS[id_].full_effect}
     assert not any(name.startswith(("others.", "frame.", "waiting.")) for name in written)
 
 
 def test_the_order_of_the_rank() -> None:
-    """Lexicographic: an earlier place decides, whatever later ones do."""
+    """Lexicographic order: an earlier place decides, whatever the later places are."""
 
     def below(now: tuple[int, ...], before: tuple[int, ...]) -> bool:
-        a, b = ({n: lift(v) for n, v in zip(RANK, each, strict=True)} for each in (now, before))
+        a, b = ({n: lift(v) for n, v in zip(RANK, rank, strict=True)} for rank in (now, before))
         return bool(value(smaller(a, b), {}, 1))
 
     assert below((0, 9, 9, 9), (1, 0, 0, 0))
@@ -188,21 +188,21 @@ def test_in_a_small_world_everybody_who_waits_runs(profile: str) -> None:
 @pytest.mark.parametrize("profile", ["sglang", "sglang-records", "vllm"])
 def test_an_idle_session_keeps_others_waiting(profile: str) -> None:
     """The finding of the real builds (docs/findings/idle-session-pins.md), in six steps."""
-    found = look(DISCARD, profile).stuck
-    assert found is not None
-    assert [each.transition for each in found.path] == [
+    stuck = look(DISCARD, profile).stuck
+    assert stuck is not None
+    assert [stride.transition for stride in stuck.path] == [
         "T-OPEN", "T-SUBMIT", "T-MATCH", "T-EXTEND", "T-SAVE", "T-PLAIN-SUBMIT",
     ]  # fmt: skip
-    assert found.who == 1
-    assert found.reachable > 1
+    assert stuck.who == 1
+    assert stuck.reachable > 1
 
 
 def test_a_wrong_guard_is_found_in_the_small_world_too() -> None:
-    """A match that needs something of the prompt in the tree: nothing ever gets there."""
+    """A match that requires part of the prompt in the tree: the tree never gets any."""
     wrong = guarded(t.T_MATCH, m=conj(t.T_MATCH.guard["m"], t.m >= 1))
-    found = look(spec=changed(wrong)).stuck
-    assert found is not None
-    assert len(found.path) == 1
+    stuck = look(spec=changed(wrong)).stuck
+    assert stuck is not None
+    assert len(stuck.path) == 1
 
 
 def test_with_room_for_both_nobody_waits_for_ever() -> None:

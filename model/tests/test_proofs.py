@@ -1,4 +1,4 @@
-"""The symbolic reading: it agrees with evaluate, proves the spec, and can fail."""
+"""The symbolic reading agrees with evaluate, proves the spec, and can fail."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,28 +28,28 @@ from slotproof_model.spec.whole import Spec, conjuncts
 @pytest.mark.parametrize("page_size", [1, 4, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-ABORT-PARTIAL", "INIT"])
 def test_the_hardest_transitions_keep_every_invariant(name: str, page_size: int | None) -> None:
-    """All of them are proved by `slotproof prove`; these exercise every rule of the reading."""
+    """`slotproof prove` proves all transitions. These exercise every rule of the reading."""
     results, vacuity = prove(page_sizes=[page_size], jobs=1, only=[name])
     assert [result.name for result in results if result.status != "proved"] == []
-    assert not any(each.vacuous for each in vacuity)
+    assert not any(check.vacuous for check in vacuity)
     assert len(results) > 30
 
 
 @pytest.mark.exhaustive
 def test_everything_is_proved_and_counted() -> None:
-    """At every page size and at any. Framing and what the effect alone gives are counted apart."""
+    """At every page size and at any. Framing and proofs by effect alone are counted apart."""
     results, vacuity = prove(page_sizes=[*PAGE_SIZES, None], jobs=2)
     assert [result.name for result in results if result.status != "proved"] == []
-    assert not any(each.vacuous for each in vacuity)
+    assert not any(check.vacuous for check in vacuity)
     text = (Path(__file__).parents[2] / "docs" / "proof.md").read_text()
     assert f"Of {len(results):,} obligations" in text
-    assert f"{sum(each.needed for each in results):,} needed a proof" in text
+    assert f"{sum(result.needed for result in results):,} needed a proof" in text
 
 
 def test_a_proof_says_what_it_used() -> None:
     """INV-ORDER after a restore needs more than the guard: the core names it."""
     results, _ = prove(page_sizes=[4], jobs=1, only=["T-RESTORE"])
-    order = next(each for each in results if each.clause == "INV-ORDER.req")
+    order = next(result for result in results if result.clause == "INV-ORDER.req")
     assert "INV-ORDER.slot" in order.core
 
 
@@ -74,36 +74,36 @@ def test_figures_change_by_memory_moves_only(figure: str) -> None:
 
 @pytest.mark.parametrize("pool", ["full", "swa"])
 def test_every_page_is_free_in_the_beginning(pool: str) -> None:
-    """INV-OWNER has a base case; said of an owned page it is refuted."""
-    found = {each.name: each.status for each in _results(Spec(), 4, "INIT")}
-    assert found[f"INIT [{pool}] / INV-OWNER.exactly_one / P=4"] == "proved"
+    """INV-OWNER has a base case, and is refuted for an owned page."""
+    statuses = {result.name: result.status for result in _results(Spec(), 4, "INIT")}
+    assert statuses[f"INIT [{pool}] / INV-OWNER.exactly_one / P=4"] == "proved"
     owner = INVARIANTS["INV-OWNER"]
     wrong = replace(owner, conjuncts={**owner.conjuncts, pool: state.page.own == 1})
-    found = {
-        each.name: each.status
-        for each in _results(Spec(invariants={**INVARIANTS, "INV-OWNER": wrong}), 4, "INIT")
+    statuses = {
+        result.name: result.status
+        for result in _results(Spec(invariants={**INVARIANTS, "INV-OWNER": wrong}), 4, "INIT")
     }
-    assert found[f"INIT [{pool}] / INV-OWNER.{pool} / P=4"] == "refuted"
+    assert statuses[f"INIT [{pool}] / INV-OWNER.{pool} / P=4"] == "refuted"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 64, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-CLOSE", "T-INSERT"])
 def test_the_others_keep_their_invariants(name: str, page_size: int | None) -> None:
-    """`slotproof prove` has all transitions, at P = 4; `--any` at every page size."""
-    found = list(others.results(Spec(), TRANSITIONS[name], page_size))
-    assert [each.name for each in found if each.status != "proved"] == []
-    assert len(found) > 30
+    """`slotproof prove` proves all transitions at P = 4, and with `--any` at every page size."""
+    results = list(others.results(Spec(), TRANSITIONS[name], page_size))
+    assert [result.name for result in results if result.status != "proved"] == []
+    assert len(results) > 30
 
 
 @pytest.mark.parametrize("page_size", [4, None])
 def test_a_step_that_harms_another_actor_is_refuted(page_size: int | None) -> None:
-    """Unlocking what another one locks: the mover's own invariants hold."""
+    """Unlocking another actor's lock preserves the mover's own invariants."""
     greedy = replace(
         t.T_CLOSE, guard={k: e for k, e in t.T_CLOSE.guard.items() if not k.startswith("u")}
     )
-    found = others.results(Spec(), greedy, page_size)
-    assert "INV-LOCK.covered" in {each.clause for each in found if each.status == "refuted"}
+    results = others.results(Spec(), greedy, page_size)
+    assert "INV-LOCK.covered" in {result.clause for result in results if result.status == "refuted"}
 
 
 @pytest.mark.parametrize("name", ["T-REJECT", "T-DOOM"])
@@ -112,13 +112,13 @@ def test_a_request_that_goes_on_alone_is_a_right_one(name: str) -> None:
     transition = TRANSITIONS[name]
     lax = replace(transition, guard={k: e for k, e in transition.guard.items() if k != "prompt"})
     prover = Prover(tasks(Spec({**TRANSITIONS, name: lax}), name), 4)
-    task = next(each for each in prover.tasks if each.layer == "detached")
-    refuted = {each.clause for each in prover.results(task) if each.status == "refuted"}
+    task = next(task for task in prover.tasks if task.layer == "detached")
+    refuted = {result.clause for result in prover.results(task) if result.status == "refuted"}
     assert "INV-TOKENS.counted" in refuted
 
 
 def _unrounded(kind: Op) -> Spec:
-    """T-RESTORE that frees from m instead of from ⌈m⌉ (#22862, review)."""
+    """Return the spec whose T-RESTORE frees from m instead of from ⌈m⌉ (#22862, review)."""
     free = t.T_RESTORE.memory[0]
 
     def strip(expr: Expr) -> Expr:
@@ -134,22 +134,22 @@ def _unrounded(kind: Op) -> Spec:
 
 def _results(spec: Spec, page_size: int | None, only: str = "T-RESTORE") -> list[Result]:
     prover = Prover(tasks(spec, only), page_size)
-    return [each for task in prover.tasks for each in prover.results(task)]
+    return [result for task in prover.tasks for result in prover.results(task)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page_size", [4, None])
 def test_a_forgotten_rounding_is_refuted(page_size: int | None) -> None:
-    """Soundness of the P-for-all encoding: what fails at P = 4 must not be proved for all P."""
+    """Soundness with P a symbol: an obligation refuted at P = 4 must not be proved."""
     spec = _unrounded(Op.CEIL)
     results = _results(spec, page_size)
-    refuted = {each.clause for each in results if each.status == "refuted"}
+    refuted = {result.clause for result in results if result.status == "refuted"}
     assert {"INV-ALIGN.free", "INV-ALIGN-STEP.full"} <= refuted
 
 
 def test_the_forgotten_rounding_is_invisible_at_page_size_1() -> None:
     spec = _unrounded(Op.CEIL)
-    assert all(each.status == "proved" for each in _results(spec, 1))
+    assert all(result.status == "proved" for result in _results(spec, 1))
 
 
 _BREAKS = {
@@ -167,16 +167,17 @@ _BREAKS = {
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
-    """Its length is pinned, in both pools; shorter ones are excluded; evaluate follows it."""
+    """The length is pinned, in both pools. Shorter ones are excluded, and evaluate follows the
+    trace."""
     exhibit = EXHIBITS[name]
     last = suspects(exhibit.spec, exhibit.page_size)
     assert last is None or last
-    found = shortest(exhibit.spec, exhibit.page_size, exhibit.depth, last)
-    assert found is not None
-    assert found.depth == exhibit.depth
+    counterexample = shortest(exhibit.spec, exhibit.page_size, exhibit.depth, last)
+    assert counterexample is not None
+    assert counterexample.depth == exhibit.depth
     if name in _BREAKS:
-        assert _BREAKS[name] in {clause.partition(".")[0] for clause in found.clauses}
-    assert replay(exhibit.spec, found)
+        assert _BREAKS[name] in {clause.partition(".")[0] for clause in counterexample.clauses}
+    assert replay(exhibit.spec, counterexample)
 
 
 @pytest.mark.slow
@@ -184,12 +185,12 @@ def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
     "name", ["22790d-two-in-flight", "22790a-abort-drops-row", "22897-no-trim"]
 )
 def test_only_suspects_break_an_invariant(name: str) -> None:
-    """The search that takes no proof's word for it finds nothing shorter either."""
+    """A search without the induction proofs finds no shorter trace either."""
     exhibit = EXHIBITS[name]
-    found = Search(exhibit.spec, exhibit.page_size).run(exhibit.depth)
-    assert found is not None
-    assert found.depth == exhibit.depth
-    assert found.moves[-1].transition in (suspects(exhibit.spec, exhibit.page_size) or ())
+    counterexample = Search(exhibit.spec, exhibit.page_size).run(exhibit.depth)
+    assert counterexample is not None
+    assert counterexample.depth == exhibit.depth
+    assert counterexample.moves[-1].transition in (suspects(exhibit.spec, exhibit.page_size) or ())
 
 
 def test_what_keeps_every_invariant_is_no_suspect() -> None:
@@ -200,19 +201,19 @@ def test_what_keeps_every_invariant_is_no_suspect() -> None:
 
 
 def test_one_known_bug_is_invisible_at_page_size_1() -> None:
-    """Proved there for sequences of any length; the search finds it at 4."""
+    """Proved at P = 1 for sequences of any length. The search finds the bug at 4."""
     wrong = EXHIBITS["22862r-unaligned-free-tail"]
     assert wrong.page_size == 4
     results, _ = prove(wrong.spec, [1], jobs=1, only=["T-RESTORE"])
-    assert all(each.status == "proved" for each in results)
+    assert all(result.status == "proved" for result in results)
 
 
 @pytest.mark.exhaustive
 def test_the_page_layer_alone_sees_pages_freed_at_the_wrong_end() -> None:
-    """INV-OWNER: as many pages come back as should, so every sum stays balanced."""
-    found = Search(EXHIBITS["free-wrong-end"].spec, page_size=1).run(6)
-    assert found is not None
-    assert {clause.partition(".")[0] for clause in found.clauses} == {"INV-OWNER"}
+    """INV-OWNER: the right number of pages is freed, so every sum stays balanced."""
+    counterexample = Search(EXHIBITS["free-wrong-end"].spec, page_size=1).run(6)
+    assert counterexample is not None
+    assert {clause.partition(".")[0] for clause in counterexample.clauses} == {"INV-OWNER"}
 
 
 def test_the_spec_itself_has_no_short_counterexample() -> None:
@@ -250,9 +251,9 @@ def test_evaluate_and_symbolic_agree(data: st.DataObject, page_size: int) -> Non
     model = solver.model()
     for name, expr in formulas.items():
         value = model.eval(terms[name], model_completion=True)
-        here = eval(source(expr, page_size), {"v": vector, "p": params})
-        there = z3.is_true(value) if z3.is_bool(value) else value.as_long()
-        assert there == here, name
+        evaluated = eval(source(expr, page_size), {"v": vector, "p": params})
+        symbolic = z3.is_true(value) if z3.is_bool(value) else value.as_long()
+        assert symbolic == evaluated, name
     step = compile_step(transition, page_size)
     blocked = step.blocked(vector, params)
     guard = [z3.is_true(model.eval(terms[name])) for name in transition.full_guard]

@@ -1,7 +1,7 @@
-"""The render reading: as few parentheses as keep the meaning, and the words of the field.
+"""The render reading: as few parentheses as the meaning allows, and the words of the field.
 
-That shapes mean what the tree means is shown with TLA+ (``test_tla``), which is written
-from the same shapes; here the text itself is read back.
+``test_tla`` checks the shapes against the tree, because TLA+ is written from the same shapes. Here
+the text itself is read back.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _COMPARE = ("≤", "<", "≥", ">", "=", "≠", "∣")
 
 
 class Text:
-    """Reads a formula as the page on state and words says it is to be read."""
+    """A reader of formulas, by the rules of the page on state and words."""
 
     def __init__(self, formula: str, values: Mapping[str, Any], page_size: int) -> None:
         self.tokens = _TOKEN.findall(formula)
@@ -183,9 +183,9 @@ FORMULAS = {
     **{f"{i.id}.{n}": expr for i in INVARIANTS.values() for n, expr in i.conjuncts.items()},
     **{f"{t.id} {n}": expr for t in TRANSITIONS.values() for n, expr in t.full_guard.items()},
     **{f"{t.id} {n}'": expr for t in TRANSITIONS.values() for n, expr in t.effect.items()},
-    **{each.name: each.expr for each in named()},
+    **{term.name: term.expr for term in named()},
 }
-_PARAMS = sorted({var.name for each in TRANSITIONS.values() for var in each.params})
+_PARAMS = sorted({var.name for transition in TRANSITIONS.values() for var in transition.params})
 _BOOLEANS = {var.name for var in (*STATE, *CONFIG, *PAGE) if var.sort is Sort.BOOL}
 
 
@@ -200,8 +200,8 @@ _PAGE = frozenset(var.name for var in (*PAGE, *LINE))
 
 
 def over_pages(expr: Expr) -> bool:
-    """Whether it speaks of an arbitrary page."""
-    return not _PAGE.isdisjoint(each.rstrip("'") for each in variables(expr))
+    """Return True if the formula is about an arbitrary page."""
+    return not _PAGE.isdisjoint(name.rstrip("'") for name in variables(expr))
 
 
 _NAMES = (*LAYOUT, *_PARAMS, *sorted(_PAGE))
@@ -214,7 +214,7 @@ _NAMES = (*LAYOUT, *_PARAMS, *sorted(_PAGE))
     st.sampled_from([1, 4]),
 )
 def test_every_formula_reads_back(now: bytes, later: bytes, page_size: int) -> None:
-    """What the text says, read with its precedences, is what ``evaluate`` computes."""
+    """The text, read with its precedences, has the value computed by ``evaluate``."""
     before, after = _drawn(_NAMES, now), _drawn(LAYOUT, later)
     after |= {var.name: before[var.name] for var in CONFIG}
     v = [before[name] for name in LAYOUT]
@@ -223,26 +223,26 @@ def test_every_formula_reads_back(now: bytes, later: bytes, page_size: int) -> N
     values = {symbol(name): value for name, value in before.items()}
     values |= {symbol(name) + "'": value for name, value in after.items()}
     scope = {"v": v, "w": w, "p": p}
-    # Evaluate has no pages: what is said of an arbitrary one is said of these values.
+    # Evaluate has no pages, so page variables get these values.
     of_page = {var.name: Const(before[var.name]) for var in (*PAGE, *LINE)}
-    for each in named():
-        plain = source(substitute(each.expr, dict(of_page)), page_size)
-        values[each.name] = eval(plain, dict(scope))
-        values[each.name + "'"] = eval(plain, {"v": w, "p": p})
+    for term in named():
+        plain = source(substitute(term.expr, dict(of_page)), page_size)
+        values[term.name] = eval(plain, dict(scope))
+        values[term.name + "'"] = eval(plain, {"v": w, "p": p})
     for name, formula_ in FORMULAS.items():
         expr = substitute(formula_, dict(of_page)) if over_pages(formula_) else formula_
-        if over_pages(formula_) and any(each.endswith("'") for each in variables(formula_)):
-            continue  # across a step: no page after it
+        if over_pages(formula_) and any(name.endswith("'") for name in variables(formula_)):
+            continue  # Across a step: no page afterwards.
         shown = formula(formula_, written_out=name in values)
-        mine = Text(shown, values, page_size).all()
-        assert mine == eval(source(expr, page_size), dict(scope)), f"{name}: {shown}"
+        text = Text(shown, values, page_size).all()
+        assert text == eval(source(expr, page_size), dict(scope)), f"{name}: {shown}"
 
 
 # The spec's own ------------------------------------------------------------------------
 
 
 def test_broken_lines_say_the_same() -> None:
-    """Lines of a long formula, joined, are the formula but for parentheses that align it."""
+    """Joined lines of a long formula are the formula, except for aligning parentheses."""
     for expr in FORMULAS.values():
         joined = re.sub(r"[\s()]", "", "".join(block(expr, 40)))
         assert joined == re.sub(r"[\s()]", "", formula(expr))
@@ -250,13 +250,13 @@ def test_broken_lines_say_the_same() -> None:
 
 def test_transition_says_everything() -> None:
     """Every conjunct, move and variable of a transition is in its text, short enough to print."""
-    for each in TRANSITIONS.values():
-        shown = text(each)
-        assert all(f"{symbol(name)}'" in shown for name in each.effect)
-        assert all(move.name in shown for move in moves(each))
-        assert len(guard(each)) == len(each.full_guard)
+    for transition in TRANSITIONS.values():
+        shown = text(transition)
+        assert all(f"{symbol(name)}'" in shown for name in transition.effect)
+        assert all(move.name in shown for move in moves(transition))
+        assert len(guard(transition)) == len(transition.full_guard)
         assert max(map(len, shown.splitlines())) <= WIDTH + 8
-    assert "where  m = cut(reusable, slot.E)" in text(T_RESTORE)
+    assert "where  end = cut(reusable, slot.E)" in text(T_RESTORE)
 
 
 def test_every_variable_has_words() -> None:
@@ -265,7 +265,7 @@ def test_every_variable_has_words() -> None:
 
 
 def test_lives_name_every_transition() -> None:
-    """All but those of the tree alone, and one that only sends a request away, are in a life."""
+    """Every transition is in a lifecycle, except the tree's and T-REJECT."""
     lives = lifecycles().values()
     parts = [ids for life in lives for ids in (*life.moves.values(), *life.stays.values())]
     seen = {id_ for ids in parts for id_ in ids}

@@ -1,4 +1,4 @@
-"""The shape of the spec: all its invariants and transitions are there, each in its variables."""
+"""The shape of the spec: all its invariants and transitions, and their variables."""
 
 from __future__ import annotations
 
@@ -74,24 +74,24 @@ def test_every_transition_of_the_design_is_there() -> None:
 
 @pytest.mark.parametrize("kind", DESIGNED_INVARIANTS)
 def test_every_invariant_of_the_design_is_there(kind: str) -> None:
-    there = {each.id for each in INVARIANTS.values() if each.kind is Kind(kind)}
-    assert {f"INV-{name}" for name in DESIGNED_INVARIANTS[kind].split()} <= there
+    ids = {invariant.id for invariant in INVARIANTS.values() if invariant.kind is Kind(kind)}
+    assert {f"INV-{name}" for name in DESIGNED_INVARIANTS[kind].split()} <= ids
 
 
 def test_ids_are_unique() -> None:
-    """No transition or invariant is hidden by another one of its ID."""
-    made = [each for each in vars(transitions).values() if isinstance(each, Transition)]
+    """No transition or invariant is hidden by another with its ID."""
+    made = [value for value in vars(transitions).values() if isinstance(value, Transition)]
     assert len(made) == len(TRANSITIONS)
     stated = [
-        each
+        value
         for module in (invariants, steps)
-        for each in vars(module).values()
-        if isinstance(each, Invariant)
+        for value in vars(module).values()
+        if isinstance(value, Invariant)
     ]
     assert len(stated) == len(INVARIANTS)
     assert not set(TRANSITIONS) & set(INVARIANTS)
-    assert all(key == each.id and key.startswith("T-") for key, each in TRANSITIONS.items())
-    assert all(key == each.id and key.startswith("INV-") for key, each in INVARIANTS.items())
+    assert all(key == step.id and key.startswith("T-") for key, step in TRANSITIONS.items())
+    assert all(key == inv.id and key.startswith("INV-") for key, inv in INVARIANTS.items())
 
 
 @pytest.mark.parametrize("id_", [*TRANSITIONS, *INVARIANTS])
@@ -154,19 +154,19 @@ def test_pools_change_only_through_memory(id_: str) -> None:
 
 def test_history_is_written_where_a_turn_finishes_or_a_session_ends_only() -> None:
     """INV-HISTORY, by looking at the spec."""
-    writers = {id_ for id_, each in TRANSITIONS.items() if "session.history" in each.effect}
+    writers = {id_ for id_, step in TRANSITIONS.items() if "session.history" in step.effect}
     assert writers == {"T-OPEN", "T-SAVE", "T-CLOSE", "T-REAP"}
 
 
 def test_what_follows_from_guard_and_effect() -> None:
-    """Derived, not stated: what a transition starts, whose it is, what it can't do without."""
-    assert {id_: each.starts for id_, each in TRANSITIONS.items() if each.starts} == {
+    """Derived facts: the started thing, the actor, the required choices."""
+    assert {id_: step.starts for id_, step in TRANSITIONS.items() if step.starts} == {
         "T-OPEN": "session",
         "T-SUBMIT": "turn",
         "T-PLAIN-SUBMIT": "request",
     }
-    assert [id_ for id_, each in TRANSITIONS.items() if not each.has_actor] == ["T-EVICT"]
-    assert {id_: each.choices for id_, each in TRANSITIONS.items() if each.choices} == {
+    assert [id_ for id_, step in TRANSITIONS.items() if not step.has_actor] == ["T-EVICT"]
+    assert {id_: step.choices for id_, step in TRANSITIONS.items() if step.choices} == {
         "T-DECODE": {"config.overlap": False},
         "T-LAUNCH": {"config.overlap": True},
         "T-RESULT": {"config.overlap": True},
@@ -178,15 +178,15 @@ def test_what_follows_from_guard_and_effect() -> None:
 
 
 def test_museum_bugs_are_cited() -> None:
-    cited = " ".join(each.source for each in TRANSITIONS.values())
+    cited = " ".join(transition.source for transition in TRANSITIONS.values())
     assert {name for name in MUSEUM if name not in cited} == set()
 
 
 def test_the_spec_can_be_read_in_an_hour() -> None:
-    """Transitions, with what their events mean and what they must allow, and invariants."""
+    """Transitions with the meaning of their events and their allowances, and invariants."""
     lines = 0
     for module in (transitions, invariants, steps):
         text = inspect.getsource(module)
-        read = [each for each in ast.parse(text).body if not isinstance(each, ast.ImportFrom)]
+        read = [node for node in ast.parse(text).body if not isinstance(node, ast.ImportFrom)]
         lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
     assert lines <= 1_410

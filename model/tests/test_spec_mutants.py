@@ -1,4 +1,4 @@
-"""The mutate reading: obligations kill what is wrong, and proofs say why the rest is not."""
+"""The mutate reading: obligations kill wrong mutants, and proofs explain the equivalent mutants."""
 
 from dataclasses import replace
 
@@ -72,16 +72,16 @@ def test_a_mutant_is_killed(name: str, clause: str) -> None:
     ],
 )
 def test_what_kills_it_is_what_was_made_for_it(name: str, by: str) -> None:
-    """Too strict, misnamed, idle, too lax: each kind of obligation has mutants of its own."""
+    """Too strict, misnamed, idle, too lax: every kind of obligation has mutants of its own."""
     assert judge(MUTANTS[name]).by.startswith(by + " ")
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        # A session that is not open has no history: resetting it changes nothing.
+        # A session that is not open has no history, so a reset changes nothing.
         ("T-OPEN/drop-effect/session.history", "same steps"),
-        # A cursor that "moves" to where it is.
+        # A cursor that "moves" to its own position.
         ("T-SWA-ADVANCE/less-or-equal/e.0.0", "more steps, which change nothing"),
         # An abort of a request without a session is T-PLAIN-ABORT.
         ("T-ABORT/drop-guard/turn", "more steps, which other transitions allow"),
@@ -101,7 +101,7 @@ def test_a_known_bug_is_killed_by_an_obligation(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_abort_that_was_merged_does_no_harm() -> None:
-    """#22790 frees up to max(slot.A, req.A); that the first is never more is proved with it."""
+    """#22790 frees up to max(slot.A, req.A). The proof includes slot.A ≤ req.A."""
     grows = implies(state.slot.lent, state.req.A >= state.slot.A)
     loan = INVARIANTS["INV-LOAN"]
     more = replace(loan, conjuncts={**loan.conjuncts, "grows": grows})
@@ -111,7 +111,7 @@ def test_the_abort_that_was_merged_does_no_harm() -> None:
     merged = replace(t.T_ABORT, memory=(gone, *rest))
     transitions = {**TRANSITIONS, "T-ABORT": merged}
     assert refuted(Spec(transitions, {**INVARIANTS, "INV-LOAN": more}), (4,)) is None
-    assert refuted(Spec(transitions), (4,)) is not None  # by induction alone it would be
+    assert refuted(Spec(transitions), (4,)) is not None  # Induction alone would make it so.
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -137,19 +137,19 @@ _ASKED_FOR = {
     "INV-ROW.counted",
     "INV-LOCK-STEP.window",
 }  # fmt: skip
-"""Clauses that a review of the spec asked for: before, nothing refuted these. INV-ROW.one fails
-only where a clause about figures of rows or about their owner fails as well."""
+"""Clauses requested by a review of the spec: before, no obligation refuted these specs. INV-ROW.one
+fails only along with a clause about figures of rows or their owner."""
 
 
 def test_every_clause_asked_for_has_a_wrong_spec_of_its_own() -> None:
-    alone = {each.by.partition(" / ")[2] for each in WRONG.values() if each.alone}
+    alone = {wrong.by.partition(" / ")[2] for wrong in WRONG.values() if wrong.alone}
     assert alone >= _ASKED_FOR
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [each.name for each in WRONG.values() if each.alone])
+@pytest.mark.parametrize("name", [wrong.name for wrong in WRONG.values() if wrong.alone])
 def test_nothing_else_refutes_it(name: str) -> None:
-    """Neither another clause, nor what events mean, nor what must be allowed."""
+    """No clause, no meaning of an event and no allowance refutes the rest."""
     wrong = WRONG[name]
     transition, _, clause = wrong.by.partition(" / ")
     name = transition.partition(" ")[0]
@@ -159,7 +159,7 @@ def test_nothing_else_refutes_it(name: str) -> None:
         for task in prover.tasks:
             assert not prover.vacuity(task).problem
             others = replace(task, goals=tuple(g for g in task.goals if g.clause != clause))
-            assert {each.status for each in prover.results(others)} <= {"proved"}
+            assert {result.status for result in prover.results(others)} <= {"proved"}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -192,9 +192,9 @@ def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:
 @pytest.mark.parametrize(
     ("mutant", "clause"),
     [
-        # A turn for a session that is closing.
+        # A turn for a closing session.
         (_part(t.T_SUBMIT, "open", state.session.open), "INV-INFLIGHT-STEP.closes"),
-        # A history with tokens that nobody sampled.
+        # A history with unsampled tokens.
         (_part(t.T_SAVE, "F", t.F >= 0), "INV-HISTORY.sampled"),
         # An unlock of more than the slot had locked.
         (_part(t.T_DISCARD, "u", (t.u >= 0) & is_aligned(t.u)), "INV-LOCK-STEP.falls"),
@@ -204,14 +204,14 @@ def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_what_a_reviewer_left_out_of_a_conjunction(mutant: Mutant, clause: str) -> None:
-    """The operators drop whole conjuncts; these drop a part of one."""
+    """The operators drop whole conjuncts. These mutants drop a part of a conjunct."""
     spec = Spec({**TRANSITIONS, mutant.id: mutant.transition})
     prover = Prover(tasks(spec, mutant.id), 4)
     refuted = [
-        each.clause
+        result.clause
         for task in prover.tasks
-        for each in prover.results(task)
-        if each.status == "refuted"
+        for result in prover.results(task)
+        if result.status == "refuted"
     ]
     assert clause in refuted
 
@@ -219,12 +219,12 @@ def test_what_a_reviewer_left_out_of_a_conjunction(mutant: Mutant, clause: str) 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("transition", TRANSITIONS)
 def test_no_mutant_survives(transition: str) -> None:
-    """Killed by an obligation, or proved equivalent; nothing third."""
-    mine = [mutant for mutant in MUTANTS.values() if mutant.id == transition]
-    assert len(mine) > 3
-    verdicts = [judge(mutant) for mutant in mine]
-    assert [each.mutant for each in verdicts if each.fate == "survives"] == []
-    assert any(each.fate == "killed" for each in verdicts)
+    """Every mutant is killed by an obligation, or proved equivalent."""
+    mutants = [mutant for mutant in MUTANTS.values() if mutant.id == transition]
+    assert len(mutants) > 3
+    verdicts = [judge(mutant) for mutant in mutants]
+    assert [verdict.mutant for verdict in verdicts if verdict.fate == "survives"] == []
+    assert any(verdict.fate == "killed" for verdict in verdicts)
 
 
 def test_the_table_tells_what_became_of_each() -> None:

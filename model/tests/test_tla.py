@@ -1,8 +1,8 @@
-"""The TLA+ module says what the spec says: read back by a parser of TLA+ and evaluated.
+"""The TLA+ module matches the spec: read back by a TLA+ parser and evaluated.
 
-The reader below knows TLA+ and nothing of the expression tree. Every guard conjunct,
-every new value and every invariant of figures must agree with ``evaluate`` on random
-states; a module with one thing wrong must not. What is about named pages TLC explores.
+The reader below knows TLA+ and nothing of the expression tree. Every guard conjunct, every new
+value and every invariant of figures must agree with ``evaluate`` on random states. A module with an
+error must not agree. TLC explores the parts about named pages.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _named(node: Node) -> list[Node]:
 
 
 class Reader:
-    """The fragment of TLA+ that the module is written in."""
+    """The fragment of TLA+ used by the module."""
 
     def __init__(self, text: str) -> None:
         with warnings.catch_warnings():
@@ -78,13 +78,13 @@ class Reader:
                 name = node.child_by_field_name("name")
                 body = node.child_by_field_name("definition")
                 assert name and body
-                params = [_text(each) for each in node.children_by_field_name("parameter")
-                          if each.type == "identifier"]  # fmt: skip
+                params = [_text(child) for child in node.children_by_field_name("parameter")
+                          if child.type == "identifier"]  # fmt: skip
                 self.operators[_text(name)] = (params, body)
                 self.definitions[_text(name)] = node
 
     def value(self, node: Node, now: Values) -> Value:
-        """The value of an expression, records and numbers given by name."""
+        """Return the value of an expression, with records and numbers by name."""
 
         def of(child: Node | None) -> Value:
             assert child is not None
@@ -100,7 +100,7 @@ class Reader:
                 return now[name] if name in now else self.call(name, [], now)
             case "bound_op":
                 operator_name, *args = _named(node)
-                return self.call(_text(operator_name), [of(each) for each in args], now)
+                return self.call(_text(operator_name), [of(arg) for arg in args], now)
             case "bound_infix_op":
                 symbol = node.child_by_field_name("symbol")
                 assert symbol
@@ -115,12 +115,12 @@ class Reader:
                 whole, field = _named(node)
                 return of(whole)[_text(field)]
             case "record_literal":
-                parts = [each for each in _named(node) if each.type != "all_map_to"]
+                parts = [part for part in _named(node) if part.type != "all_map_to"]
                 return {_text(k): of(v) for k, v in zip(parts[::2], parts[1::2], strict=True)}
             case "except":
                 record = dict(of(node.child_by_field_name("expr_to_update")))
-                for each in (part for part in _named(node) if part.type == "except_update"):
-                    specifier, new = _named(each)[0], each.child_by_field_name("new_val")
+                for update in (part for part in _named(node) if part.type == "except_update"):
+                    specifier, new = _named(update)[0], update.child_by_field_name("new_val")
                     record[_text(specifier).removeprefix(".")] = of(new)
                 return record
             case "if_then_else":
@@ -139,16 +139,16 @@ class Reader:
         return self.value(body, {**now, **dict(zip(params, args, strict=True))})
 
     def conjuncts(self, name: str) -> dict[str, list[Node]]:
-        """The parts of a conjunction by the comment above them, those within a choice included."""
-        found: dict[str, list[Node]] = {}
+        """Return the parts of a conjunction by the comment above, also those within a choice."""
+        conjuncts: dict[str, list[Node]] = {}
         label = ""
         parts = [*self._parts(self.definitions[name]), *self._comments(self.definitions[name])]
-        for node in sorted(parts, key=lambda each: each.start_byte):
+        for node in sorted(parts, key=lambda part: part.start_byte):
             if node.type == "comment":
                 label = _text(node).removeprefix("\\* ")
             else:
-                found.setdefault("then" if node.type == "let_in" else label, []).append(node)
-        return found
+                conjuncts.setdefault("then" if node.type == "let_in" else label, []).append(node)
+        return conjuncts
 
     def _parts(self, node: Node) -> Iterator[Node]:
         for child in node.children:
@@ -160,18 +160,18 @@ class Reader:
                 yield from self._parts(part) if inside else [part]
 
     def _comments(self, node: Node) -> Iterator[Node]:
-        """Those within lists too: a comment after a list that is indented belongs to the list."""
+        """Yield comments, also within lists, to which an indented comment after a list belongs."""
         for child in node.children:
             yield from [child] if child.type == "comment" else self._comments(child)
 
     def after(self, name: str, now: Values) -> dict[str, Value]:
-        """The record ``y`` of an action: what its actor sees then."""
+        """Return the record ``y`` of an action: the actor's view afterwards."""
         (let,) = self.conjuncts(name)["then"]
-        definition = next(each for each in _named(let) if each.type == "operator_definition")
+        definition = next(child for child in _named(let) if child.type == "operator_definition")
         body = definition.child_by_field_name("definition")
         assert body is not None and _text(_named(definition)[0]) == "y"
-        found: dict[str, Value] = self.value(body, now)
-        return found
+        record: dict[str, Value] = self.value(body, now)
+        return record
 
 
 # Random states --------------------------------------------------------------------
@@ -185,7 +185,7 @@ _KINDS = {"req.kind": 3, "req.phase": 5}
 
 
 def _values(names: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
-    """Small numbers for all of them, from one draw."""
+    """Draw small numbers for all names at once."""
 
     def value(name: str, byte: int) -> Value:
         if name in _BOOLEANS:
@@ -206,12 +206,12 @@ def constants(values: Values, page_size: int) -> dict[str, Value]:
 
 
 def record(values: Values) -> dict[str, Value]:
-    """What an actor sees, as the module names it."""
+    """Return an actor's view, by the module's names."""
     return {identifier(name): values[name] for name in LAYOUT if name not in CONSTANTS}
 
 
 def evaluated(expr: Expr, page_size: int, v: list[Any], w: list[Any], p: Mapping[str, int]) -> Any:
-    """What ``evaluate`` makes of a formula."""
+    """Evaluate a formula with ``evaluate``."""
     return eval(_compiled(expr, page_size), {"v": v, "w": w, "p": p})
 
 
@@ -220,24 +220,24 @@ def _compiled(expr: Expr, page_size: int) -> CodeType:
     return compile(source(expr, page_size), "formula", "eval")
 
 
-# What must agree ------------------------------------------------------------------
+# Agreement ------------------------------------------------------------------------
 
 
 def agrees_on_transition(
     reader: Reader, id_: str, values: Values, params: list[int], page_size: int
 ) -> None:
-    """Each conjunct of the guard, and all that the actor sees afterwards."""
+    """Assert agreement on every guard conjunct, and on the actor's view afterwards."""
     transition = TRANSITIONS[id_]
     name = identifier(id_)
     p = dict(zip(transition.names, params, strict=False))
     now = {**constants(values, page_size), "x": record(values), **p}
-    v = [values[each] for each in LAYOUT]
+    v = [values[name] for name in LAYOUT]
     guard = {label: items for label, items in reader.conjuncts(name).items() if label != "then"}
     assert sorted(guard) == sorted(transition.full_guard)
     for label, items in guard.items():
-        mine = all(reader.value(item, now) for item in items)
+        read = all(reader.value(item, now) for item in items)
         theirs = bool(evaluated(transition.full_guard[label], page_size, v, v, p))
-        assert mine == theirs, f"{id_}: {label}"
+        assert read == theirs, f"{id_}: {label}"
     w = list(v)
     steps(page_size)[id_].apply(w, p)
     assert reader.after(name, now) == record(dict(zip(LAYOUT, w, strict=True))), id_
@@ -246,18 +246,18 @@ def agrees_on_transition(
 def agrees_on_invariant(
     reader: Reader, id_: str, values: Values, later: Values, page_size: int
 ) -> None:
-    """Each conjunct of figures, and the invariant as a whole."""
+    """Assert agreement on every conjunct of figures, and on the invariant as a whole."""
     later = {**later, **{name: values[name] for name in CONSTANTS}}
     now = {**constants(values, page_size), "x": record(values), "y": record(later)}
-    v, w = ([each[name] for name in LAYOUT] for each in (values, later))
+    v, w = ([state[name] for name in LAYOUT] for state in (values, later))
     formulas = {n: e for n, e in INVARIANTS[id_].conjuncts.items() if not about(e)}
     parts = reader.conjuncts(identifier(id_))
     assert list(parts) == list(formulas)
     results = []
     for name, expr in formulas.items():
         results.append(bool(evaluated(expr, page_size, v, w, {})))
-        mine = all(reader.value(item, now) for item in parts[name])
-        assert mine == results[-1], f"{id_}.{name}"
+        read = all(reader.value(item, now) for item in parts[name])
+        assert read == results[-1], f"{id_}.{name}"
     step = INVARIANTS[id_].kind is Kind.STEP
     args = [now["x"], now["y"]] if step else [now["x"]]
     assert reader.call(identifier(id_), args, now) == all(results), id_
@@ -269,9 +269,9 @@ def reader() -> Reader:
 
 
 OF_FIGURES = [
-    each.id
-    for each in INVARIANTS.values()
-    if each.kind is not Kind.HARNESS and not all(map(about, each.conjuncts.values()))
+    invariant.id
+    for invariant in INVARIANTS.values()
+    if invariant.kind is not Kind.HARNESS and not all(map(about, invariant.conjuncts.values()))
 ]
 
 
@@ -298,10 +298,11 @@ def test_invariant(
 def test_what_an_actor_needs_and_adds(
     reader: Reader, values: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Positions whose pages it needs or owns, what it adds to the frame, and who is nobody yet."""
+    """Positions whose pages an actor needs or owns, an actor's share of the frame, and absent
+    actors."""
     size, place = data.draw(st.sampled_from(SIZES)), data.draw(st.integers(-1, 9))
     now, x = constants(values, size), record(values)
-    v = [values[each] for each in LAYOUT]
+    v = [values[name] for name in LAYOUT]
     for pool in ("full", "swa"):
         for name, make in (("InTree", places.in_tree), ("InOwn", places.in_own)):
             theirs = bool(evaluated(make(lift(place), pool), size, v, v, {}))
@@ -334,7 +335,7 @@ WRONG = {
         "1 <= x.session_history + new",
         "0 <= x.session_history + new",
     ),
-    "a guard that forgets": ("T-CLOSE", "/\\ ~x.session_inflight", "/\\ x.session_open"),
+    "a guard with a missing conjunct": ("T-CLOSE", "/\\ ~x.session_inflight", "/\\ x.session_open"),
     "a rounding forgotten": ("T-DECODE", "Ceil(x.req_A + d) - Ceil(x.req_A)", "d"),
     "a definition changed": ("T-RESTORE", "Cut(n, E) == IF E <= n", "Cut(n, E) == IF E < n"),
     "a term changed": ("INV-COVER", "  x.req_prompt + x.req_output", "  x.req_prompt"),
@@ -350,7 +351,7 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_it_can_fail(what: str) -> None:
-    """A module with one thing wrong disagrees in some random state."""
+    """A module with one error disagrees in some random state."""
     id_, right, wrong = WRONG[what]
     text = tla.module()
     start = text.index(f"\n{identifier(id_)}(") if text.count(right) > 1 else 0

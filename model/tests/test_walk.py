@@ -1,7 +1,7 @@
-"""Random walks of the spec: its state and step invariants hold wherever it goes.
+"""Random walks of the spec: its state and step invariants hold everywhere.
 
-The cheap proof, by sampling. Parameters are drawn from what the guards speak
-of, and rare transitions are preferred, so that all of them are reached.
+A cheap proof by sampling. Parameters are drawn from terms of the guards, and rare transitions are
+preferred, so that all are reached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRESS = {
     "T-RETRACT",
     "T-RESTORE",
 }
-"""Lead deeper: chosen more often than their turn would be; what cuts a life short, less often."""
+"""Weights: steps that lead deeper are chosen more often, steps that end a life less often."""
 ENDS = {
     "T-CLOSE",
     "T-REAP",
@@ -68,7 +68,7 @@ def fresh(page_size: int, window: int, profile: str = "reference", pages: int = 
 
 
 class Draw:
-    """Parameters that a guard may like: each drawn in view of those before it."""
+    """Parameters likely to satisfy a guard, drawn in order."""
 
     def __init__(self, world: World, vector: Vector, rng: random.Random) -> None:
         self.world, self.vector, self.rng = world, vector, rng
@@ -78,7 +78,7 @@ class Draw:
         return self.vector[INDEX[name]]
 
     def pages(self, most: int) -> int:
-        """Whole pages; all of them, none, or something in between."""
+        """Draw whole pages: all, none, or a number between."""
         whole = max(0, most) // self.page
         return self.page * self.rng.choice([0, whole, self.rng.randint(0, whole)])
 
@@ -97,6 +97,8 @@ class Draw:
                 return self.pages(known)
             case "t":
                 return rng.choice([known, rng.randint(self["req.C"], max(known, self["req.C"]))])
+            case "sampled" if id_ == "T-RESULT":
+                return drawn["k"] + rng.randint(0, 1)
             case "sampled":
                 return int(drawn["t"] == known) and rng.randint(0, 1)
             case "row":
@@ -115,22 +117,20 @@ class Draw:
                 return self["req.Q"] + self.pages(most)
             case "dup" | "swa_dup":
                 return self.pages(drawn["q"] - self["req.Q"]) if rng.random() < 0.5 else 0
-            case "n" if id_ == "T-RESULT":
-                return drawn["k"] + rng.randint(0, 1)
             case "n" | "swa_n":
                 return self.pages(self["full.evictable" if name == "n" else "swa.evictable"])
             case _:
                 return self.lock(id_, name, drawn)
 
     def lock(self, id_: str, name: str, drawn: dict[str, int]) -> int:
-        """u, swa_u, swa_x: tokens between evictable and protected."""
+        """Draw locked, u and their swa twins: tokens between evictable and protected."""
         pool = "swa" if name.startswith("swa") else "full"
         if id_ == "T-MATCH":
             return self.pages(drawn["m"])
-        if id_ == "T-INSERT" and name == "u":
+        if id_ == "T-INSERT" and name == "locked":
             return drawn["q"] - self["req.Q"] - self.rng.choice([0, drawn["dup"]])
         if id_ == "T-INSERT":
-            return self.pages(drawn["q"] if name == "swa_u" else self["req.Q"])
+            return self.pages(drawn["q"] if name == "swa_locked" else self["req.Q"])
         protected = self[f"{pool}.protected"]
         return self.rng.choice(
             [
@@ -142,14 +142,14 @@ class Draw:
         )
 
     def free_row(self) -> int:
-        """Which row is free is the allocator's business, not the spec's."""
+        """Draw a free row. The allocator may give any."""
         actors = self.world.actors.values()
         used = {values[key] for values in actors for key in (SLOT_ROW, TURN_ROW)}
         return next((row for row in range(ROWS) if row not in used), 0)
 
 
 def options(world: World, number: int) -> Iterator[tuple[str, str | None, str | None, str | None]]:
-    """(transition, session, request, actor) to be tried."""
+    """Yield (transition, session, request, actor) to be tried."""
     keys = list(world.actors)
     alone = [key for key in keys if key.startswith("/")]
     sid = f"s{number % 2}"
@@ -171,7 +171,7 @@ def options(world: World, number: int) -> Iterator[tuple[str, str | None, str | 
 
 
 def walk(world: World, rng: random.Random, length: int, seen: Seen) -> None:
-    """Perform enabled transitions, the rare ones first; look at everything after each."""
+    """Perform enabled transitions, the rare ones first, and check everything after each."""
     steps = world.steps
     for number in range(length):
         enabled = []
@@ -186,7 +186,7 @@ def walk(world: World, rng: random.Random, length: int, seen: Seen) -> None:
                     enabled.append((id_, sid, rid, params))
                 if blocked is None or blocked in parameterless or not params:
                     break
-        weights = [weight(each[0], seen) for each in enabled]
+        weights = [weight(candidate[0], seen) for candidate in enabled]
         id_, sid, rid, params = rng.choices(enabled, weights)[0]
         seen.guards(world, world.key(id_, sid, rid))
         assert world.apply(id_, sid, rid, params) == [], (id_, params)
@@ -202,7 +202,7 @@ def weight(id_: str, seen: Seen) -> float:
 
 
 _PLAIN_CONJUNCTS: dict[str, list[tuple[str, str]]] = {
-    id_: [each for each in outcomes(1).names if each[0] == id_] for id_ in TRANSITIONS
+    id_: [clause for clause in outcomes(1).names if clause[0] == id_] for id_ in TRANSITIONS
 }
 
 
@@ -214,11 +214,11 @@ def walks(page_size: int, window: int, profile: str) -> Seen:
 
 
 def impossible(world: World) -> set[str]:
-    """Transitions that the configuration or the profile rules out."""
+    """Return the transitions excluded by the configuration or the profile."""
     vector = world.vector(None)
     ruled_out = set()
     if not PROFILES[world.constants.profile.name].choices["retract_keeps"]:
-        ruled_out.add("T-ABORT-PARTIAL")  # there are no partial slots
+        ruled_out.add("T-ABORT-PARTIAL")  # No partial slots.
     for id_, transition in TRANSITIONS.items():
         if any(vector[INDEX[name]] != value for name, value in transition.choices.items()):
             ruled_out.add(id_)
@@ -230,7 +230,7 @@ def impossible(world: World) -> set[str]:
 )
 @pytest.mark.parametrize(("page_size", "window"), [(1, 0), (4, 0), (1, 2), (4, 4), (16, 20)])
 def test_invariants_hold_on_random_walks(page_size: int, window: int, profile: str) -> None:
-    """Every state and step invariant, after every transition; every transition is reached."""
+    """All invariants hold after every transition, and every transition is reached."""
     seen = walks(page_size, window, profile)
     possible = set(TRANSITIONS) - impossible(fresh(page_size, window, profile))
     assert possible - set(seen.transitions) == set()
@@ -239,7 +239,8 @@ def test_invariants_hold_on_random_walks(page_size: int, window: int, profile: s
 
 @pytest.mark.slow
 def test_every_guard_conjunct_is_seen_to_hold_and_to_fail() -> None:
-    """No conjunct is idle or impossible (those with parameters: T reached means they held)."""
+    """No conjunct is idle or impossible. Conjuncts with parameters held if their transition was
+    reached."""
     holds = fails = 0
     settings = [
         (1, 2, "sglang-records"),

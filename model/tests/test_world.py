@@ -1,4 +1,4 @@
-"""The world: actors, frames, and what it says of steps that the spec does not allow."""
+"""The world: actors, frames, and problems of steps that the spec does not allow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND, PHASE, PROMPT = (OWN[f"req.{name}"] for name in ("kind", "phase", "prompt"
 
 @pytest.fixture
 def world() -> World:
-    """A pool of 100 with one session open."""
+    """Return a pool of 100 with one open session."""
     made = World(
         Constants(1, 100, 0, PROFILES["reference"]), initial_pools(full=100, swa=0, rows=3)
     )
@@ -32,9 +32,9 @@ def submit(world: World, new: int = 4, **more: int) -> list[Problem]:
 
 
 def running(world: World) -> None:
-    """Turn 1: 4 tokens of prompt, prefilled, one sampled."""
+    """Run turn 1: 4 tokens of prompt prefilled, one token sampled."""
     assert submit(world) == []
-    assert world.apply("T-MATCH", "s", "r", {"m": 0, "u": 0, "swa_u": 0}) == []
+    assert world.apply("T-MATCH", "s", "r", {"m": 0, "locked": 0, "swa_locked": 0}) == []
     assert world.apply("T-EXTEND", "s", "r", {"t": 4, "sampled": 1, "row": 0}) == []
 
 
@@ -47,14 +47,14 @@ def test_an_unknown_transition_is_a_problem(world: World) -> None:
 
 def test_a_missing_parameter_is_a_problem(world: World) -> None:
     """INV-STEP.unknown."""
-    (problem,) = world.apply("T-MATCH", "s", "r", {"u": 0})
-    assert problem == Problem("INV-STEP", "unknown", "T-MATCH came without m, swa_u")
+    (problem,) = world.apply("T-MATCH", "s", "r", {"locked": 0})
+    assert problem == Problem("INV-STEP", "unknown", "the event T-MATCH lacks m, swa_locked")
 
 
 def test_a_parameter_without_a_figure_is_missing(world: World) -> None:
-    """INV-STEP.unknown: an engine in this process may tell None, which no guard can compare."""
-    (problem,) = world.apply("T-MATCH", "s", "r", {"m": 0, "u": None, "swa_u": 0})  # type: ignore[dict-item]
-    assert problem == Problem("INV-STEP", "unknown", "T-MATCH came without u")
+    """INV-STEP.unknown: an in-process engine may report None, which no guard can compare."""
+    (problem,) = world.apply("T-MATCH", "s", "r", {"m": 0, "locked": None, "swa_locked": 0})  # type: ignore[dict-item]
+    assert problem == Problem("INV-STEP", "unknown", "the event T-MATCH lacks locked")
 
 
 @pytest.mark.parametrize(("sid", "rid"), [("t", None), ("t", "r"), (None, "r")])
@@ -68,7 +68,7 @@ def test_an_actor_that_does_not_exist_is_a_problem(
 
 
 def test_a_guard_that_fails_is_reported_and_the_effect_performed(world: World) -> None:
-    """INV-STEP.guard: what follows is compared with what the engine says it did."""
+    """INV-STEP.guard: later steps are compared with the engine's own events."""
     assert submit(world) == []
     problems = submit(world, new=6)
     assert problems[0] == Problem("INV-STEP", "guard", "T-SUBMIT needs “idle”", "idle")
@@ -76,7 +76,7 @@ def test_a_guard_that_fails_is_reported_and_the_effect_performed(world: World) -
 
 
 def test_step_invariants_are_checked(world: World) -> None:
-    """INV-INFLIGHT-STEP: a second turn displaces the one in flight."""
+    """INV-INFLIGHT-STEP: a second turn displaces the turn in flight."""
     submit(world)
     (_, problem) = submit(world, new=6)
     assert (problem.invariant, problem.conjunct) == ("INV-INFLIGHT-STEP", "keeps")
@@ -106,13 +106,13 @@ def test_lengths_claimed_without_a_turn_are_the_slots(world: World) -> None:
 
 @pytest.mark.parametrize(("transition", "kept"), [("T-REJECT", True), ("T-DOOM", False)])
 def test_a_stub_and_a_doomed_turn_go_on_alone(world: World, transition: str, kept: bool) -> None:
-    """T-REJECT, T-DOOM: a plain request from then on; T-DOOM ends the session's turn."""
+    """T-REJECT, T-DOOM: a plain request from then on. T-DOOM also ends the session's turn."""
     submit(world)
     assert world.apply(transition, "s", "other", {"prompt": 9}) == []
     alone = world.actors["/other"]
     assert (alone[KIND], alone[PHASE], alone[PROMPT]) == (PLAIN, WAITING, 9)
     assert bool(world.actors["s"][KIND]) is kept
-    assert world.apply("T-MATCH", "s", "other", {"m": 0, "u": 0, "swa_u": 0}) == []
+    assert world.apply("T-MATCH", "s", "other", {"m": 0, "locked": 0, "swa_locked": 0}) == []
     assert world.apply("T-PLAIN-ABORT", None, "other", {"u": 0, "swa_u": 0}) == []
     assert "/other" not in world.actors
 
@@ -125,7 +125,7 @@ def test_an_actor_that_is_no_more_is_dropped(world: World) -> None:
 
 
 def test_the_frame_sums_up_everybody_else(world: World) -> None:
-    """frame: sums, but for the longest lock; the actor itself is not in it."""
+    """The frame has sums, except for the longest lock. The actor itself is left out."""
     running(world)
     assert world.apply("T-OPEN", "t", None, {}) == []
     names = ["held", "uncached", "swa_held", "swa_uncached", "rows", "lock_max", "lock_sum"]
@@ -138,7 +138,7 @@ def test_the_frame_sums_up_everybody_else(world: World) -> None:
 
 
 def test_writers_name_the_transition_that_wrote_last(world: World) -> None:
-    """Reports name the transition of a figure that differs."""
+    """Reports name the transition of a wrong figure."""
     running(world)
     assert world.writers["s"] == "T-EXTEND"
     assert world.writers["full.available"] == "T-EXTEND"
@@ -146,20 +146,20 @@ def test_writers_name_the_transition_that_wrote_last(world: World) -> None:
 
 
 def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
-    """INV-ORDER, INV-LOAN: as the actor sees them."""
+    """INV-ORDER, INV-LOAN, as seen by the actor."""
     bad = list(EMPTY_ACTOR)
     bad[OWN["slot.C"]] = 3
     for sid in ("t", "u"):
         values = list(bad)
         values[OWN["session.open"]] = 1
         world.put(sid, values)
-    found = list(world.violations())
-    assert ("t", "INV-ORDER", "slot") in found
-    assert ("u", "INV-ORDER", "slot") not in found
+    violations = list(world.violations())
+    assert ("t", "INV-ORDER", "slot") in violations
+    assert ("u", "INV-ORDER", "slot") not in violations
 
 
 def test_the_frame_is_the_sum_of_the_others() -> None:
-    """Kept up to date as actors change; the longest lock is that of another actor."""
+    """The frame follows changes of actors. The longest lock is another actor's."""
     rng = random.Random(0)
     world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     for _ in range(300):
@@ -175,7 +175,7 @@ def test_the_frame_is_the_sum_of_the_others() -> None:
 
 
 def test_what_is_not_there_and_is_not_zero_is_kept() -> None:
-    """INV-ABSENT: a session that is not open has no history."""
+    """INV-ABSENT: a closed session has no history."""
     world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     values = list(EMPTY_ACTOR)
     values[OWN["session.history"]] = 1
@@ -190,7 +190,7 @@ def test_an_empty_world_is_checked_too() -> None:
 
 
 def test_eviction_has_no_actor(world: World) -> None:
-    """T-EVICT moves pages of the tree; the session it came with is not touched."""
+    """T-EVICT moves pages of the tree. The session named in the event stays unchanged."""
     world.pools[1:3] = [90, 10]
     assert world.apply("T-EVICT", "s", "r", {"n": 4, "swa_n": 0}) == []
     assert world.pools[1:3] == [94, 6]

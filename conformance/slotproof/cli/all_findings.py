@@ -1,4 +1,4 @@
-"""Every finding, by cause: what ``slotproof run --all`` and ``report`` print."""
+"""Findings by cause, as printed by ``slotproof run --all`` and ``report``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from slotproof.support.terminal import labelled
 
 
 def said(
-    summary: dict[str, Any], found: Sequence[Cause], folder: Folder
+    summary: dict[str, Any], ranked: Sequence[Cause], folder: Folder
 ) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the summary with every cause and its findings, and the same as text."""
-    summary = {**summary, "causes": [cause_as_json(each, folder) for each in found]}
+    summary = {**summary, "causes": [cause_as_json(cause, folder) for cause in ranked]}
     return summary, _text(summary)
 
 
@@ -26,29 +26,29 @@ def cause_as_json(cause: Cause, folder: Folder) -> dict[str, Any]:
         "name": cause.name,
         "why": cause.why,
         "patch": cause.patch or None,
-        "findings": [as_json(each, folder) for each in cause.findings],
+        "findings": [as_json(finding, folder) for finding in cause.findings],
     }
 
 
-def as_json(each: Finding, folder: Folder) -> dict[str, Any]:
-    """A finding, and where its trace is."""
+def as_json(finding: Finding, folder: Folder) -> dict[str, Any]:
+    """Return a finding as JSON, with the path of its trace."""
     return {
-        "id": each.id,
-        "clause": each.mark.clause,
-        "at": each.mark.at,
-        "detail": each.trace.violations[0].detail,
-        "commands": len(each.trace.rows),
-        "minimal": each.trace.minimal,
-        "configuration": each.trace.config_name,
-        "example": each.first,
-        "not_afresh": each.trace.not_afresh or None,
-        "trace": folder.path(each),
-        "problem": folder.problem(each),
+        "id": finding.id,
+        "clause": finding.mark.clause,
+        "at": finding.mark.at,
+        "detail": finding.trace.violations[0].detail,
+        "commands": len(finding.trace.rows),
+        "minimal": finding.trace.minimal,
+        "configuration": finding.trace.config_name,
+        "example": finding.first,
+        "not_afresh": finding.trace.not_afresh or None,
+        "trace": folder.path(finding),
+        "problem": folder.problem(finding),
     }
 
 
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a cause: its plainest finding whole, the others by identity."""
+    """Yield the lines of a cause: its plainest finding in full, the rest by identity."""
     first, *others = cause["findings"]
     again = f": {first['not_afresh']}" if first["not_afresh"] else ""
     yield f"{cause['name']}{again}"
@@ -62,16 +62,16 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
     where = f"{number}configuration {first['configuration']}"
     yield labelled("", f"{first['commands']} commands{short}, {where}")
     yield labelled("", first["problem"] or first["trace"])
-    for each in others:
-        trace = each["problem"] or each["trace"]
-        again = f" {each['not_afresh']}:" if each["not_afresh"] else ""
-        yield labelled("also seen as", f"{each['id']}, {each['commands']} commands:{again} {trace}")
+    for row in others:
+        trace = row["problem"] or row["trace"]
+        again = f" {row['not_afresh']}:" if row["not_afresh"] else ""
+        yield labelled("also seen as", f"{row['id']}, {row['commands']} commands:{again} {trace}")
 
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:
     yield from report.text(summary)
-    for each in summary["causes"]:
-        yield from ("", *lines(each))
+    for cause in summary["causes"]:
+        yield from ("", *lines(cause))
     if causes := summary["causes"]:
         cut = f", {summary['unearned']}" if summary["unearned"] else ""
         yield from ("", f"{counted(causes)}{cut} ({report.seeds(summary)})")
@@ -80,11 +80,11 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def counted(causes: Sequence[Mapping[str, Any]], new: str = "") -> str:
-    """Return the number of causes, and of findings where these are more.
+    """Return the number of causes, and of findings if larger.
 
     >>> counted([{"findings": [1, 2]}], "new ")
     '1 new cause, seen as 2 findings'
     """
-    count, findings = len(causes), sum(len(each["findings"]) for each in causes)
+    count, findings = len(causes), sum(len(cause["findings"]) for cause in causes)
     more = f", seen as {findings} findings" if findings > count else ""
     return f"{count} {new}{'cause' if count == 1 else 'causes'}{more}"

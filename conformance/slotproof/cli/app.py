@@ -1,9 +1,9 @@
-"""``slotproof``: how a command starts and how it ends.
+"""Entry point of ``slotproof``: start of a command and its exit status.
 
-Exit status: 0 conforms; 1 a counterexample; 2 wrong usage, an engine that can't start or output
-that can't be written, with one line; 3 inconclusive, Ctrl-C included; 70 a bug of slotproof.
+Exit status: 0 conforms, 1 a counterexample, 3 inconclusive or interrupted, 70 a bug of slotproof.
+Status 2, with one line: wrong usage, an engine that can't start, output that can't be written.
 
-Nothing heavy is imported before an interrupt is caught: that takes a second where disks are slow.
+Interrupts are caught before any heavy import, because imports take a second on a slow disk.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from slotproof.support.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """The console script: runs a command and exits with its status, whatever happens."""
+    """Run a command and exit with its status, whatever happens."""
     sys.excepthook, sys.unraisablehook = _last_resort, _ignored
     code, final = INCONCLUSIVE, list[int]()
     try:
-        interrupts.heed()  # before all that takes time
+        interrupts.heed()  # before everything slow
         atexit.register(_end, final)  # registered first, called last
         from slotproof.cli import streams
 
         streams.install()
         code = status(list(sys.argv[1:] if argv is None else argv))
         code = streams.settled(code)
-    except KeyboardInterrupt:  # one more, while the first was being dealt with
+    except KeyboardInterrupt:  # a second interrupt, while the first was handled
         pass
-    # All is said: an interrupt while Python exits must not change the status, nor be ignored.
+    # Output is complete. From now on, an interrupt ends the process but keeps the status.
     for number in (signal.SIGINT, signal.SIGTERM):
         if callable(signal.getsignal(number)):
             signal.signal(number, lambda *_: os._exit(code))
     caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # as warnings does
-    if caller == "__main__":  # else it may go on
+    if caller == "__main__":  # another caller may continue
         final.append(code)
     sys.exit(code)
 
 
 def status(argv: list[str]) -> int:
-    """Run a command line; its exit status. Whatever goes wrong is told in one line."""
+    """Run a command line and return its exit status. Every failure is reported in one line."""
     from slotproof.cli.errors import DEBUG, tell_bug
 
     debug = os.environ.get(DEBUG, "") not in ("", "0") or argv[:1] == ["--debug"]
@@ -60,7 +60,7 @@ def status(argv: list[str]) -> int:
                 app(prog_name="slotproof")
             return CONFORMS
         return _run(argv)
-    except BaseException as error:  # noqa: BLE001  # SystemExit, too: an engine's is no verdict
+    except BaseException as error:  # noqa: BLE001  # an engine's SystemExit is no verdict
         if _is_interrupt(error):
             return INCONCLUSIVE
         tell_bug(error, debug)
@@ -84,7 +84,7 @@ def _run(argv: list[str]) -> int:
     bad_files = (BadBaseline, BadConfig, BadJournal, BadLog, BadTrace)
     wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, *bad_files)
     try:
-        # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
+        # Not app(): on any broken pipe it exits with 1, as if the reader of our output had left.
         command = tree()
         with (
             interrupts.noted(),
@@ -100,23 +100,23 @@ def _run(argv: list[str]) -> int:
     except SystemExit as done:
         if not {"--show-completion", "--install-completion"} & {*argv[:2]}:
             raise
-        return done.code if isinstance(done.code, int) else CONFORMS  # typer's own end of them
+        return done.code if isinstance(done.code, int) else CONFORMS  # typer ended the option
     except Exception as error:
         if (message := getattr(error, "format_message", None)) is None:
             raise
-        # click's own: an unknown option, a missing argument; pydantic's words before what is wrong
+        # an error of click: drop the words that pydantic puts before the problem
         text = message().replace("Value error, ", "", 1)
         unknown = re.match(r"No such (?:option|command):? '?([^\s']+?)'?(?:\.|\s|$)", text)
         if unknown and unknown[1] in REPLACED:
             text = f"{unknown[1]} is gone: {REPLACED[unknown[1]]}"
-    if text:  # else there were no arguments at all, and help was shown
+    if text:  # empty: no arguments, and help was shown
         complain(text)
     return USAGE
 
 
 @contextlib.contextmanager
 def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
-    """What fails after an interrupt fails because of it: a library was left in the middle."""
+    """Raise the pending interrupt in place of a failure that it caused inside a library."""
     try:
         yield
     except Exception as error:
@@ -126,16 +126,16 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Return whether an interrupt was raised, or what Python 3.11 makes of one in a class's
-    ``__set_name__``: a ``RuntimeError`` from it. Modules make classes while they are imported."""
+    """Return True for an interrupt, or for a ``RuntimeError`` caused by one. Python 3.11 raises the
+    latter from a class's ``__set_name__``, and imports create classes."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def _end(final: list[int]) -> None:
-    """The status stays what was settled, if it was, whatever Python still does.
+    """Preserve a settled exit status, whatever Python still does.
 
-    It takes its handlers down before it is gone, and then an interrupt would kill it. And after
-    one that came out of an ``exec`` of text, it ends as if nobody had caught it.
+    Python removes its signal handlers before it exits, and an interrupt after that would kill the
+    process. An interrupt raised in an ``exec`` of text also ends Python as if uncaught.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -149,7 +149,7 @@ def _end(final: list[int]) -> None:
 def _last_resort(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What gets past :func:`main`, between two statements: Python would exit with 130 or 1."""
+    """Exit with a status of slotproof, not Python's 130 or 1, after an error outside ``main``."""
     if _is_interrupt(error):
         os._exit(INCONCLUSIVE)
     sys.__excepthook__(kind, error, trace)
@@ -157,9 +157,9 @@ def _last_resort(
 
 
 def _ignored(what: sys.UnraisableHookArgs) -> None:
-    """An interrupt within a destructor, from where none can be raised, comes once more.
+    """Send an interrupt again if it came within a destructor, where nothing can be raised.
 
-    What a destructor lacks after one was never made because of it: nothing to tell.
+    After an interrupt, errors of destructors are not reported: their objects are incomplete.
     """
     if issubclass(what.exc_type, KeyboardInterrupt):
         with contextlib.suppress(RuntimeError):  # Python exits: no thread starts any more

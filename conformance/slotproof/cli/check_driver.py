@@ -1,4 +1,4 @@
-"""``slotproof check-driver``: does a driver keep the rules of the protocol?"""
+"""``slotproof check-driver``: check a driver against the rules of the protocol."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _ENGINE = re.compile(
     rf"reference(:.*)?|({'|'.join(FAMILIES)})([=@].*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
     re.DOTALL,
 )
-_WIDTH = max(len(each.name) for each in CHECKS)
+_WIDTH = max(len(rule.name) for rule in CHECKS)
 
 
 def check_driver(
     driver: str = typer.Argument(
-        metavar="DRIVER", help='The driver\'s command in one word ("python toy.py"), or an engine.'
+        metavar="DRIVER", help='Driver command in quotes ("python toy.py"), or an engine.'
     ),
     step_timeout: float = STEP_TIMEOUT,
     as_json: bool = JSON,
 ) -> int:
-    """Does a driver keep the rules? Status 0 all ok, 1 a broken rule, 2 it does not start."""
+    """Check that a driver follows the rules of the protocol."""
     text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
     spec = EngineSpec.parse(text, step_timeout)
     tested = Driver(spec.driver(), step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
     build = spec.identity(report.engine, report.version)
     names = f"configuration{'s' * (len(report.configs) > 1)} {', '.join(report.configs)}"
-    where = names if report.configs else "no configuration that it takes"
-    counts = Counter(each.result for each in report.results)
+    where = names if report.configs else "no supported configuration"
+    counts = Counter(result.result for result in report.results)
     shown = ", ".join(f"{counts[x]} {x}" for x in ("ok", "not ok", "not asked") if counts[x])
     document = {
         "status": int(not report.clean),
@@ -45,13 +45,13 @@ def check_driver(
         "configurations": report.configs,
         "manners": [
             {
-                "name": each.check.name,
-                "sentence": each.check.sentence,
-                "result": each.result,
-                "seen": each.seen,
-                "fix": each.check.fix,
+                "name": result.check.name,
+                "sentence": result.check.sentence,
+                "result": result.result,
+                "seen": result.seen,
+                "fix": result.check.fix,
             }
-            for each in report.results
+            for result in report.results
         ],
     }
     return answer(document, [f"{build.title}, {where}: {shown}"], as_json)

@@ -28,7 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},  # of every command below it
+    context_settings={"help_option_names": ["-h", "--help"]},  # also of every command
 )
 
 
@@ -43,8 +43,8 @@ def options(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
     ),
-    debug: bool = typer.Option(  # read where a bug of ours is told, in app.py
-        False, "--debug", help=f"Show the traceback of a bug of slotproof; or {DEBUG}=1."
+    debug: bool = typer.Option(  # read in app.py, where internal errors are reported
+        False, "--debug", help=f"Show the traceback of an internal error, as {DEBUG}=1 does."
     ),
 ) -> None:
     """A referee for session-slot KV accounting in LLM serving engines."""
@@ -56,7 +56,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., int]]] = {
     "The spec": {"prove": prove, "docs": docs},
     "Setting up": {"list": list_things, "check-driver": check_driver},
 }
-"""By group of the help: the commands."""
+"""Commands, by their group in the help."""
 for _panel, _functions in _COMMANDS.items():
     for _name, _function in _functions.items():
         app.command(_name, epilog=epilog(_name), rich_help_panel=_panel)(_function)
@@ -64,10 +64,10 @@ app.add_typer(env, name="env", rich_help_panel="Setting up")
 
 
 def tree() -> Any:
-    """The commands as typer parses them; a flag has no value to name."""
+    """Return the commands as typer parses them, without a metavar for flags."""
     whole = typer.main.get_command(app)
     waiting: list[Any] = [whole]
-    names = whole.context_class(whole, **whole.context_settings)  # of the option for help
+    names = whole.context_class(whole, **whole.context_settings)  # names of the help option
     for command in waiting:
         waiting += getattr(command, "commands", {}).values()
         for param in command.get_params(names):

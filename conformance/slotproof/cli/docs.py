@@ -11,13 +11,13 @@ FOLDER = Path("docs/reference/spec")
 
 
 def docs(
-    check: bool = option("--check", "Output", "Write nothing; fail if a document is stale.", False),
-    out: Path = option("--out DIR", "Output", "Write the documents to this folder.", FOLDER),
+    check: bool = option("--check", "Output", "Write nothing. Fail if a document is stale.", False),
+    out: Path = option("--out DIR", "Output", "Folder for the documents.", FOLDER),
     as_json: bool = JSON,
 ) -> int:
     """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
     if check and not out.is_dir():
-        raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
+        raise UsageProblem(f"there is no {out}: run the command in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():
         raise UsageProblem(f"there is no {FOLDER.parent} here: run it in a checkout, or give --out")
     from slotproof.spec_documents import contents
@@ -25,8 +25,8 @@ def docs(
     wanted = contents.documents()
     if check:
         stale = contents.stale(wanted, out)
-        hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
-        fine = f"{len(wanted)} documents in {out} are what the spec says"
+        hint = f"stale documents: {', '.join(stale)}; `slotproof docs` writes them"
+        fine = f"{len(wanted)} documents in {out} are up to date"
         document = {"status": int(bool(stale)), "stale": stale}
         return answer(document, [hint if stale else fine], as_json)
     with writing(out):

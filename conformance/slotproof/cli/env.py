@@ -1,4 +1,4 @@
-"""``slotproof env``: environments of real engine builds, made once and kept."""
+"""``slotproof env``: environments of real engine builds, created once and stored."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from slotproof.environments.making import environment
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.protocol.build import Build
 
-NAMES_HELP = "As `env list` calls them."
-NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
+NAMES_HELP = "Names from `env list`."
+NAME_HELP = f"Release to install, for example {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
-    help="Make, list and remove environments of real engine builds.",
+    help="Create, list and remove environments of real engine builds.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -31,11 +31,11 @@ env = typer.Typer(
 @env.command(epilog=epilog("env create"))
 def create(
     name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
-    python: Path | None = option("--python FILE", "Engine", "Make it with this Python."),
-    again: bool = option("--again", "Engine", "Make it again, with the packages it shares.", False),
+    python: Path | None = option("--python FILE", "Engine", "Python. Default: any that fits."),
+    again: bool = option("--again", "Engine", "Create it and its shared packages again.", False),
     as_json: bool = JSON,
 ) -> int:
-    """Make the environment of a release, or find it made."""
+    """Create the environment of a release, unless it exists."""
     began = time.monotonic()
     entry = environment(name, Store(default_folder()), starts, python, again)
     seconds = time.monotonic() - began
@@ -45,7 +45,7 @@ def create(
 
 @env.command("list", epilog=epilog("env list"))
 def list_environments(as_json: bool = JSON) -> int:
-    """List the environments there are, with their size and where they are."""
+    """List the environments, with size, state and folder."""
     store = Store(default_folder())
     rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
     width = max((len(row["name"]) for row in rows), default=0)
@@ -59,10 +59,10 @@ def list_environments(as_json: bool = JSON) -> int:
 @env.command(epilog=epilog("env remove"))
 def remove(
     names: list[str] | None = typer.Argument(None, metavar="RELEASE...", help=NAMES_HELP),
-    everything: bool = option("--all", "Engine", "Remove all of them.", False),
+    everything: bool = option("--all", "Engine", "Remove all environments.", False),
     as_json: bool = JSON,
 ) -> int:
-    """Remove environments, and shared packages with the last one that uses them."""
+    """Remove environments, and shared packages that no other environment uses."""
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
     store = Store(default_folder())
@@ -85,7 +85,7 @@ def _state(store: Store, entry: Entry) -> str:
 
 
 def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
-    """The environments with those names; all of them without names."""
+    """Return the named environments, or all if no name is given."""
     entries = store.entries()
     if not names:
         return entries
@@ -93,11 +93,11 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
     wanted = {}
     for text in names:
         name = text
-        with suppress(EnvironmentProblem):  # else it is the name of no release
+        with suppress(EnvironmentProblem):  # otherwise the text is no name of a release
             family, release = parse(text)
             name = f"{family.name}=={release}"
         if name not in removable:
-            there = f"there are: {', '.join(removable)}" if removable else "there are none"
-            raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
+            hint = f"there are: {', '.join(removable)}" if removable else "there are none"
+            raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {hint}")
         wanted[name] = removable[name]
     return list(wanted.values())

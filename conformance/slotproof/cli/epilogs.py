@@ -1,4 +1,4 @@
-"""Examples to copy, and what the exit status says: the end of a command's ``--help``."""
+"""Examples and exit statuses at the end of a command's ``--help``."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ slotproof env remove --all
 FIRST = ["slotproof run --engine reference", "slotproof run --engine sglang==0.5.23 --seconds 60"]
 """Examples of the program itself."""
 
-_WRONG = "wrong usage, or an engine or a file that can't be used"
+_WRONG = "wrong usage, or an unusable engine or file"
 _DONE = {CONFORMS: "done"}
 _SEARCHED = {
-    CONFORMS: "conforms: nothing was found",
+    CONFORMS: "conforms: no counterexample",
     FOUND: "a counterexample",
-    INCONCLUSIVE: "inconclusive: something was not reached, not judged, or interrupted",
+    INCONCLUSIVE: "inconclusive: interrupted, or part of the spec not reached or not judged",
 }
 STATUSES: dict[str, dict[int, str]] = {
     "": {
@@ -60,14 +60,14 @@ STATUSES: dict[str, dict[int, str]] = {
     "run": _SEARCHED,
     "gate": {
         CONFORMS: "green: nothing new",
-        FOUND: "something new: with --base, what it does alone; with --fail-on-fixed, something "
-        "fixed",
-        INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
+        FOUND: "a finding that is neither in the baseline nor in the --base build, or with "
+        "--fail-on-fixed a fixed one",
+        INCONCLUSIVE: "inconclusive: a finding could not be judged, or the search was too short",
     },
     "report": {
         CONFORMS: "conforms: the journals have no finding",
-        FOUND: "a cause was found, known or not",
-        INCONCLUSIVE: "inconclusive: examples or transitions are missing, or a run goes on",
+        FOUND: "a cause was found, in the baseline or not",
+        INCONCLUSIVE: "inconclusive: examples or transitions are missing, or a run is unfinished",
     },
     "matrix": _SEARCHED,
     "replay": {
@@ -77,35 +77,35 @@ STATUSES: dict[str, dict[int, str]] = {
     "show": {CONFORMS: "shown"},
     "validate": _SEARCHED,
     "prove": {
-        CONFORMS: "proved; with --mutant, no counterexample",
-        FOUND: "not proved; with --mutant, a counterexample",
+        CONFORMS: "proved, or with --mutant no counterexample",
+        FOUND: "not proved, or with --mutant a counterexample",
     },
-    "docs": {CONFORMS: "written, or as the spec says", FOUND: "stale"},
+    "docs": {CONFORMS: "written, or up to date", FOUND: "stale"},
     "list": _DONE,
-    "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it does not start"},
+    "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it doesn't start"},
     "env create": _DONE,
     "env list": _DONE,
     "env remove": _DONE,
 }
-"""By command, what each status says of it; of wrong usage, where that is not the usual."""
+"""Meaning of each exit status, by command. Status 2 is listed only for a special meaning."""
 
 
 def examples(command: str) -> list[str]:
-    """Return the examples of a command; ``""`` is the program."""
+    """Return the examples of a command. ``""`` is the program itself."""
     if not command:
         return FIRST
     start = f"slotproof {command} "
-    return [each for each in EXAMPLES.splitlines() if f"{each} ".startswith(start)]
+    return [example for example in EXAMPLES.splitlines() if f"{example} ".startswith(start)]
 
 
 def epilog(command: str) -> str:
-    """Return the end of a command's help; no bracket, which would be a mark-up.
+    """Return the end of a command's help. It has no brackets, which Rich would read as markup.
 
     >>> print(epilog("docs").partition("Exit")[0].strip())
     Examples:
       slotproof docs
       slotproof docs --check
     """
-    lines = ["Examples:", *(f"  {each}" for each in examples(command)), "", "Exit status:"]
+    lines = ["Examples:", *(f"  {example}" for example in examples(command)), "", "Exit status:"]
     said = sorted({USAGE: _WRONG, **STATUSES[command]}.items())
     return "\n".join([*lines, *(f"  {status:>2}  {says}" for status, says in said)])

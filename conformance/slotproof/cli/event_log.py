@@ -1,4 +1,4 @@
-"""``--log FILE``: an engine that leaves an event log of what it does."""
+"""``--log FILE``: an engine with an event log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotproof.support.terminal import complain
 
 @contextmanager
 def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
-    """The engine, with a log where one is wanted; closed at the end."""
+    """Yield the engine, with a log if ``path`` is given. Close both at the end."""
     with closing(engine):
         try:
             recorded = LoggedEngine(engine, path) if path is not None else None
@@ -30,6 +30,6 @@ def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
 
 
 def stop_log(engine: Engine) -> None:
-    """What the engine does from here on is not logged."""
+    """End the log. The engine continues without it."""
     if isinstance(engine, LoggedEngine):
         engine.stop()

@@ -1,6 +1,6 @@
-"""A trace on releases whose environments are made: which have its finding, what its patches hide.
+"""A trace replayed on installed releases, or without its patches.
 
-A file may name any program: only releases are started.
+A trace file may name any program, so only releases are started.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from slotproof.reports.trace import Trace
 
 
 def elsewhere(trace: Trace) -> list[Elsewhere]:
-    """Return what the trace does on each release, the newest first. Raises :class:`UsageProblem`
-    if there is no environment."""
+    """Return the result of the trace on each installed release, newest first. Raises
+    :class:`UsageProblem` if no environment is usable."""
     (family, _), store = harness_of(trace), Store(default_folder())
-    made = [each for each in store.entries() if each.engine == family.name]
-    if not (ready := [each for each in made if not store.damage(each)]):
+    made = [entry for entry in store.entries() if entry.engine == family.name]
+    if not (ready := [entry for entry in made if not store.damage(entry)]):
         raise UsageProblem(
             f"there is no environment of {family.name} in {store.folder}: "
             f"`slotproof env create {family.name}=={family.example}` makes one"
         )
     return [
-        Elsewhere(*_says(each, trace), ", ".join(_versions(store, each)))
-        for each in sorted(ready, key=lambda each: Version(each.release), reverse=True)
+        Elsewhere(*_says(entry, trace), ", ".join(_versions(store, entry)))
+        for entry in sorted(ready, key=lambda entry: Version(entry.release), reverse=True)
     ]
 
 
 def unpatched(trace: Trace, path: Path) -> Trace:
-    """Return the trace of a replay on the same release without patches that still breaks the first
-    clause. Raises :class:`UsageProblem` with one line."""
+    """Replay a trace without patches on the same release, and return the new trace. Raises
+    :class:`UsageProblem` unless it still violates the first clause."""
     build, patches = trace.identity, ", ".join(trace.patches)
     store, name = Store(default_folder()), f"{build.name}=={build.release}"
     entry = store.find(name) if build.release else None
     if entry is None or store.damage(entry):
         file, argument = shlex.quote(str(path)), shlex.quote(trace.found_on)
         raise UsageProblem(
-            f"{path} was found with patches ({patches}), and a report needs a trace without them: "
-            f"slotproof replay {file} --engine {argument} --patch none --out NEW.itf.json makes one"
+            f"{path} was found with patches ({patches}), and a report needs a trace without them; "
+            f"write it: slotproof replay {file} --engine {argument} --patch none --out NEW.itf.json"
         )
     with _started(name) as engine:
         if not built(engine).release:
-            raise UsageProblem(f"{entry.path} is not {name} any more, which {path} was found on")
+            raise UsageProblem(f"{entry.path} is no longer {name}, the build of {path}")
         new = trace.again(engine, name, trace.chosen_profile)
     first = trace.violations[0].clause
-    if first in (seen := [each.clause for each in new.violations]):
+    if first in (seen := [violation.clause for violation in new.violations]):
         return new
     does = f"breaks {seen[0]}, not {first}," if seen else "conforms"
     raise UsageProblem(f"{path}: the trace {does} on {name} without its patches ({patches})")
@@ -67,7 +67,7 @@ def _started(release: str) -> AbstractContextManager[Engine]:
 
 
 def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
-    """Return the build that is there, and what the trace does on it, in a few words."""
+    """Return the number of the installed build, and the trace's result on it in a few words."""
     number = f"{entry.release}+unverified"
     try:
         with _started(entry.name) as engine:
@@ -77,14 +77,14 @@ def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
         return number, f"not tried: {reason}"
     if not broken:
         return number, "no"
-    if {each.clause for each in trace.violations} & {each.clause for each in broken}:
+    if {old.clause for old in trace.violations} & {new.clause for new in broken}:
         return number, "yes"
     return number, f"something else comes first: {broken[0].detail}"
 
 
 def _versions(store: Store, entry: Entry) -> Iterator[str]:
-    """Yield the versions of torch and Python, as the environment has them."""
+    """Yield the environment's versions of torch and Python."""
     sites = [entry.site, store.folder / entry.shared]
-    for each in distributions(name="torch", path=list(map(str, filter(Path.is_dir, sites)))):
-        yield f"torch {each.version}"
+    for package in distributions(name="torch", path=list(map(str, filter(Path.is_dir, sites)))):
+        yield f"torch {package.version}"
     yield f"Python {entry.python_version}"

@@ -1,8 +1,8 @@
-"""``slotproof gate``: fail on what is new, and on nothing else."""
+"""``slotproof gate``: fail only on new findings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -20,6 +20,7 @@ from slotproof.engines.base import Capabilities
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.search import baseline as baselines, compared, report
 from slotproof.search.baseline import Baseline
+from slotproof.search.causes import Cause
 from slotproof.search.compared import BEHIND, Compared, Looked
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder, unused
@@ -33,57 +34,54 @@ from slotproof.traces import itf
 
 SECONDS = 300.0
 """Seconds of the search by default."""
-SECONDS_HELP = f"Stop the search after so long. Default: {SECONDS:g}; with --examples, no limit."
-BASE_HELP = "Fail only on bugs that --engine has and this build has not."
+SECONDS_HELP = f"Limit of the search. Default: {SECONDS:g}, or none with --examples."
+BASE_HELP = "Build to compare with. Its findings are accepted, so only bugs of --engine alone fail."
 NO_PATCH = "none"
 COUNTS = ("examples", "commands", "configurations")
 PATCH_HELP = (
-    "Repair a known bug of the builds: a name of `list patches`, all or none. Default: all for "
+    "Repair a known bug, named in `list patches`, or all or none. Repeatable. Default: all for "
     f"{BEHIND:.0%} of the time, none for the rest."
 )
 
 
 def gate(
     baseline: Path | None = typer.Argument(
-        None, metavar="BASELINE", help="File of accepted findings; optional with --base."
+        None, metavar="BASELINE", help="File of accepted findings. Optional with --base."
     ),
     engine: str = options.ENGINE,
     base: str | None = option("--base ENGINE", "Engine", BASE_HELP),
     config: list[str] | None = options.CONFIG,
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
-    examples: int | None = option("--examples N", "Search", "Command sequences at most."),
+    examples: int | None = option("--examples N", "Search", "Maximum number of examples."),
     seed: int = options.SEED,
     jobs: int = options.JOBS,
-    update: bool = option("--update", "Output", "Add what is found to the baseline.", False),
+    update: bool = option("--update", "Output", "Add new findings to the baseline.", False),
     fail_on_fixed: bool = option(
-        "--fail-on-fixed",
-        "Search",
-        "Fail also if a group of the baseline is not found any more.",
-        False,
+        "--fail-on-fixed", "Search", "Fail also if a group of the baseline is fixed.", False
     ),
     profile: str | None = options.PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
     label: str | None = options.LABEL,
-    junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
+    junit: Path | None = option("--junit FILE", "Output", "Also write the results, in JUnit XML."),
     out: Path = options.TRACES,
     step_timeout: float = options.STEP_TIMEOUT,
     as_json: bool = options.JSON,
 ) -> int:
-    """Replay the traces of a baseline, search the build, and fail on what is new.
+    """Replay the traces of a baseline, search the build, and fail only on new findings.
 
     With --base another build is searched first, and its findings are accepted, too.
     """
     entries = opened(baseline, update, base)
     path = baseline or Path()
-    about = [each.engine for each in entries.groups]
-    patterns = ("reference", "*")  # of groups that may be about the reference engine
-    if engine == "reference" and about and not any(each.startswith(patterns) for each in about):
+    about = [group.engine for group in entries.groups]
+    ours = ("reference", "*")  # groups with these patterns may match the reference engine
+    if engine == "reference" and about and not any(name.startswith(ours) for name in about):
         raise UsageProblem(
-            f"{path} is about {about[0]}, and the reference engine is run by default: --engine "
-            "says which build"
+            f"{path} is about {about[0]}, and --engine is the reference engine (the default): name "
+            "another build with --engine"
         )
     if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
-        raise UsageProblem(f"--base {base} needs --engine: the default is the reference engine")
+        raise UsageProblem(f"--base {base} needs an --engine other than reference (the default)")
     plan = Plan.named(
         config,
         examples=None if examples is None else options.number(examples, 1, "--examples"),
@@ -103,20 +101,21 @@ def gate(
     other = None if base is None else EngineSpec.parse(base, step_timeout, patches)
     entries.check()  # before the engine is started
     workers = options.jobs_count(jobs)
-    if other is not None:  # that one of them can't start is told before either is searched
+    if other is not None:  # report a build that can't start before the search of either build
         plan = plan.of(offered(spec), offered(other))
     folders = [
         compared.kept_in(out, spec, plan.seed),
         compared.kept_in(out / "base", other or spec, plan.seed),
     ]
     with interrupts.noted(), progress_bar(not as_json) as tell:
-        found: list[Compared] = []
+        parts: list[Compared] = []
         for part in compared.parts(spec, other, plan, chosen=patch is not None):
-            if not (found and interrupts.arrived()):
-                found.append(compared.compare(part, entries, workers, folders, tell))
-    summary = _summary(found, folders[0])
+            if not (parts and interrupts.arrived()):
+                parts.append(compared.compare(part, entries, workers, folders, tell))
+    new = compared.new([part.head for part in parts])  # together: several parts may show one bug
+    summary = _summary(parts, new, folders[0])
     if update:
-        _update(found, entries, path)
+        _update(parts, new, entries, path)
     summary["added"] = update
     summary["status"] = _status(summary, fail_on_fixed)
     if junit is not None:
@@ -129,50 +128,52 @@ def gate(
 
 
 def offered(spec: EngineSpec) -> Capabilities:
-    """Return the capabilities of an engine, which is started for it."""
+    """Return the capabilities of an engine, started for this purpose."""
     with closing(spec.open()) as engine:
         return engine.capabilities
 
 
 def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Baseline:
-    """The baseline that was asked for; raises one line."""
+    """Return the requested baseline. Raises :class:`UsageProblem`."""
     if base is not None and may_be_new:
-        raise UsageProblem("--update writes what is known of one build: leave out --base")
+        raise UsageProblem("--update writes the findings of one build: leave out --base")
     if path is None:
         if base is None:
-            raise UsageProblem("gate needs a baseline, or --base with the build to compare with")
+            raise UsageProblem("gate needs a BASELINE, or --base with the build to compare with")
         return Baseline()
     if may_be_new and not path.exists():
         return Baseline(folder=path.parent)
     return baselines.load(path)
 
 
-def _summary(parts: list[Compared], folder: Folder) -> dict[str, Any]:
-    """Return everything that a gate has to say. Its verdict rests on the first part."""
+def _summary(parts: list[Compared], new: Sequence[Cause], folder: Folder) -> dict[str, Any]:
+    """Return the results of a gate as JSON. The verdict rests on the first part."""
     main, *others = parts
     it, before = main.head.gate, main.base
     looked = {"base": before, "head": main.head} if before else {"the build": main.head}
-    searches = {name: (each.outcome, each.searched) for name, each in looked.items() if each}
-    judged = [each for part in parts for each in part.head.judged]
+    searches = {name: (look.outcome, look.searched) for name, look in looked.items() if look}
+    judged = [finding for part in parts for finding in part.head.judged]
+    unearned = report.missing(searches, it.plan, main.part.share)
+    if unearned and any(outcome.interrupted for outcome, _ in searches.values()):  # no estimate
+        texts = [build["text"] for build in unearned["builds"]]
+        unearned["text"] = "; ".join([*texts, "run the gate again"])
     return {
         "engine": it.build.title,
         "base": None if before is None else _base(before),
         "other_engines": len(it.baseline.groups) - len(it.groups),
         "groups": [*_groups(parts, folder)],
-        "new": [
-            cause_as_json(each, folder) for each in compared.new([each.head for each in parts])
-        ],
-        "not_judged": [_told(each, folder) for each in judged if not each.judged],
-        "patches": next(filter(None, (each.head.gate.cut for each in parts)), ""),
-        "unearned": report.missing(searches, it.plan, main.part.share),
+        "new": [cause_as_json(cause, folder) for cause in new],
+        "not_judged": [_told(finding, folder) for finding in judged if not finding.judged],
+        "patches": next(filter(None, (part.head.gate.cut for part in parts)), ""),
+        "unearned": unearned,
         "search": main.head.searched,
-        "unpatched": {name: each.head.searched[name] for each in others for name in COUNTS},
-        "cut": next(filter(None, (each.cut for each in parts)), ""),
+        "unpatched": {name: part.head.searched[name] for part in others for name in COUNTS},
+        "cut": next(filter(None, (part.cut for part in parts)), ""),
     }
 
 
 def _base(before: Looked) -> dict[str, Any]:
-    seen = {each.finding.id for each in before.judged}
+    seen = {judged.finding.id for judged in before.judged}
     return {
         "engine": before.gate.build.title,
         "findings": sorted(seen | before.outcome.accepted),
@@ -181,69 +182,66 @@ def _base(before: Looked) -> dict[str, Any]:
 
 
 def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
-    """Yield what the parts show of each group of the baseline."""
+    """Yield the status of each baseline group, over all parts."""
     told: dict[str, list[dict[str, Any]]] = {}
     for part in parts:
         it, judged = part.head.gate, part.head.judged
         for group, status in it.statuses(judged, part.head.outcome.accepted):
-            seen = [each for each in judged if each.group and each.group.name == group.name]
+            seen = [one for one in judged if one.group and one.group.name == group.name]
             now = {
                 "name": group.name,
                 "status": status,
                 "reason": group.reason,
                 "traces": [
-                    {"file": each.file, "status": each.status, "detail": each.detail, "id": each.id}
-                    for each in it.replayed
-                    if each.group is group
+                    {"file": at.file, "status": at.status, "detail": at.detail, "id": at.id}
+                    for at in it.replayed
+                    if at.group is group
                 ],
-                "seen_as": [_told(each, folder) for each in seen],
+                "seen_as": [_told(finding, folder) for finding in seen],
                 "unexplained": group.unexplained,
             }
             told.setdefault(group.name, []).append(now)
-    for each in told.values():
-        rows = sorted((row for one in each for row in one["traces"]), key=_rank, reverse=True)
-        traces = {row["file"]: row for row in rows}  # the telling one of each
-        seen_as = [row for one in each for row in one["seen_as"]]
-        first: dict[str, Any] = min(each, key=_rank)
+    for statuses in told.values():
+        rows = sorted((row for one in statuses for row in one["traces"]), key=_rank, reverse=True)
+        traces = {row["file"]: row for row in rows}  # the most informative row of each trace
+        seen_as = [row for one in statuses for row in one["seen_as"]]
+        first: dict[str, Any] = min(statuses, key=_rank)
         yield {**first, "traces": [*traces.values()], "seen_as": seen_as}
 
 
 def _rank(told: dict[str, Any]) -> int:
-    """Return a number that is less, the more the status of a group or of a trace says."""
+    """Return the rank of a status. The most informative one is 0."""
     return (CHANGED, STILL_THERE, FIXED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 
-def _told(each: Judged, folder: Folder) -> dict[str, Any]:
-    return {**finding_as_json(each.finding, folder), "why": each.why}
+def _told(judged: Judged, folder: Folder) -> dict[str, Any]:
+    return {**finding_as_json(judged.finding, folder), "why": judged.why}
 
 
 def _status(summary: dict[str, Any], fail_on_fixed: bool) -> int:
-    """1 only for what is new and was not added; 3 where something could not be judged, or the
-    search of a build was not enough for a verdict."""
-    fixed = any(each["status"] == FIXED for each in summary["groups"])
+    """Return 1 for a new finding that was not added, or for a fixed group if ``fail_on_fixed``.
+    Return 3 for a finding not judged, or a search too short for a verdict."""
+    fixed = any(group["status"] == FIXED for group in summary["groups"])
     if (summary["new"] and not summary["added"]) or (fixed and fail_on_fixed):
         return FOUND
     lacking = summary["not_judged"] or summary["cut"] or summary["unearned"]
     return INCONCLUSIVE if lacking else CONFORMS
 
 
-def _update(parts: list[Compared], entries: Baseline, path: Path) -> None:
-    """Write the baseline and the traces that it names; a disk that does not take it is wrong
-    usage."""
+def _update(parts: list[Compared], new: list[Cause], entries: Baseline, path: Path) -> None:
+    """Write the baseline and its traces. A failed write is a usage error."""
     traces = beside(path)
     with writing(path, "BASELINE"):
 
         def keep(finding: Finding) -> str:
-            there = [*traces.glob(f"*{SUFFIX}")]  # another shape of what has the same name
-            file = unused(traces / f"{finding.mark.slug}{SUFFIX}", there)
+            existing = [*traces.glob(f"*{SUFFIX}")]  # another trace with the same name
+            file = unused(traces / f"{finding.mark.slug}{SUFFIX}", existing)
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()
 
-        # Of all parts together: one bug shows in several.
-        found = compared.new([each.head for each in parts])
-        for each in parts:
-            entries = each.head.gate.updated(each.head.judged, found, keep, entries)
-            found = []
+        for part in parts:
+            entries = part.head.gate.updated(part.head.judged, new, keep, entries)
+            new = []  # the first part adds the causes of all parts
         baselines.save(replace(entries, folder=path.parent), path)
 
 
@@ -261,15 +259,16 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         yield from ("", *lines(cause))
     if summary["new"]:
         yield ""
-    for each in summary["groups"]:
-        yield labelled(each["status"], f"{each['name']}: {each['reason'] or 'no reason is given'}")
-        for trace in each["traces"]:
+    for group in summary["groups"]:
+        reason = group["reason"] or "no reason is given"
+        yield labelled(group["status"], f"{group['name']}: {reason}")
+        for trace in group["traces"]:
             detail = f": {trace['detail']}" if trace["detail"] else ""
             yield labelled("", f"{trace['file']} {trace['status']}{detail}")
-        for seen in each["seen_as"]:
+        for seen in group["seen_as"]:
             yield labelled("", f"seen as {seen['id']}: {seen['why']}")
-        if each["unexplained"]:
-            yield labelled("warning", f"{path}: {each['name']} has no reason")
+        if group["unexplained"]:
+            yield labelled("warning", f"{path}: {group['name']} has no reason")
     yield labelled(
         "search",
         f"{search['commands']} commands in {search['examples']} examples of "
@@ -278,32 +277,33 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     )
     if bare := summary["unpatched"]:
         words = f"{bare['commands']} commands in {bare['examples']} examples"
-        yield labelled("unpatched", f"{words}; the search above is behind patches of known bugs")
+        yield labelled("unpatched", f"{words}; the search above repaired known bugs with patches")
     yield from report.left_out({}, {}, search["by_choice"])
     if others := summary["other_engines"]:
-        ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not looked at"
+        ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not checked"
         yield labelled("warning", f"{ignored}: `engine` does not match {summary['engine']}")
     if summary["patches"]:
         yield labelled("patches", summary["patches"])
     if summary["unearned"]:
         yield labelled("not earned", summary["unearned"]["text"])
-    for each in summary["not_judged"]:
-        yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")
+    for finding in summary["not_judged"]:
+        yield labelled("not judged", f"{finding['id']}: {finding['why']}; {finding['trace']}")
     yield _verdict(summary)
 
 
 def _verdict(summary: dict[str, Any]) -> str:
     search, groups = summary["search"], summary["groups"]
-    fixed = sum(each["status"] == FIXED for each in groups)
-    known = f"{len(groups)} known" + (f", {fixed} of them fixed" if fixed else "")
+    fixed = sum(group["status"] == FIXED for group in groups)
+    place = "in the baseline or the base" if summary["base"] else "in the baseline"
+    listed = f"{len(groups)} {place}" + (f", {fixed} of them fixed" if fixed else "")
     seed = f"(seed {search['seed']})"
     if summary["new"]:
-        added = ", added to the baseline: explain it" if summary["added"] else ""
-        return f"{counted(summary['new'], 'new ')}{added}, {known} {seed}"
+        added = ", added to the baseline: write the reason" if summary["added"] else ""
+        return f"{counted(summary['new'], 'new ')}{added}, {listed} {seed}"
     if summary["status"] == FOUND:
-        return f"fixed: nothing new, {known} {seed}"
+        return f"fixed: nothing new, {listed} {seed}"
     if summary["status"] == CONFORMS:
-        return f"green: nothing new, {known} {seed}"
+        return f"green: nothing new, {listed} {seed}"
     unearned = summary["unearned"] and summary["unearned"]["text"]
-    why = summary["cut"] or unearned or "something is not judged"
-    return f"inconclusive: {why}; nothing new so far, {known} {seed}"
+    why = summary["cut"] or unearned or "a finding is not judged"
+    return f"inconclusive: {why}; nothing new so far, {listed} {seed}"

@@ -1,4 +1,4 @@
-"""``slotproof list``: what there is to name on the command line and in reports."""
+"""``slotproof list``: names used on the command line and in reports."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 ENGINES = {
-    "reference": "the reference engine, in this process; with @cuda, on a GPU",
+    "reference": "the reference engine, in this process, or on a GPU with @cuda",
     "reference:MUTANT": "the reference engine with one known bug",
-    "reference-transformer": "the reference engine with a tiny transformer for a model; so with "
+    "reference-transformer": "the reference engine with a tiny transformer as its model, also with "
     ":MUTANT",
-    f"{FIRST.name}==RELEASE": f"that {FIRST.title} release, in an environment made for it",
-    f"{FIRST.name}@PYTHON": f"the {FIRST.title} build of the environment of that Python",
+    f"{FIRST.name}==RELEASE": f"this {FIRST.title} release, in an environment created for it",
+    f"{FIRST.name}@PYTHON": f"the {FIRST.title} build installed for this Python",
     **{
-        form: f"the same of {family.title}"
+        form: f"the same for {family.title}"
         for family in list(FAMILIES.values())[1:]
         for form in (f"{family.name}==RELEASE", f"{family.name}@PYTHON")
     },
-    "module:factory": "whatever engine that function makes, in this process",
-    "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
+    "module:factory": "the engine returned by this Python function, in this process",
+    "cmd:PROGRAM ARGS": "a driver program, which speaks the protocol on its pipes",
 }
-"""What an ``--engine`` argument may be."""
+"""Forms of an ``--engine`` argument."""
 
 Things = StrEnum(
     "Things", ["ENGINES", "MUTANTS", "PATCHES", "TRANSITIONS", "INVARIANTS", "PROFILES", "CONFIGS"]
 )
-"""What can be listed."""
+"""Kinds of names to list."""
 
 
 def list_things(
-    what: Things = typer.Argument(metavar="WHAT", help="What to list."), as_json: bool = JSON
+    what: Things = typer.Argument(metavar="WHAT", help="Kind of names."), as_json: bool = JSON
 ) -> int:
     """List engines, mutants, patches, transitions, invariants, profiles or configs."""
     table = _table(what)
@@ -55,8 +55,8 @@ def _table(what: Things) -> dict[str, Any]:
             return {name: {"sentence": sentence} for name, sentence in ENGINES.items()}
         case Things.MUTANTS:
             return {
-                name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
-                for name, each in mutant_records().items()
+                name: {"sentence": bug.sentence, "source": bug.pr, "breaks": list(bug.breaks)}
+                for name, bug in mutant_records().items()
             }
         case Things.PATCHES:
             return {
@@ -66,23 +66,23 @@ def _table(what: Things) -> dict[str, Any]:
             }
         case Things.TRANSITIONS:
             return {
-                each.id: {
-                    "sentence": each.sentence,
-                    "params": list(each.names),
-                    "guard": {name: show(expr) for name, expr in each.full_guard.items()},
-                    "source": each.source,
+                transition.id: {
+                    "sentence": transition.sentence,
+                    "params": list(transition.names),
+                    "guard": {name: show(expr) for name, expr in transition.full_guard.items()},
+                    "source": transition.source,
                 }
-                for each in TRANSITIONS.values()
+                for transition in TRANSITIONS.values()
             }
         case Things.INVARIANTS:
             return {
-                each.id: {
-                    "sentence": each.sentence,
-                    "kind": each.kind.value,
-                    "conjuncts": {name: show(expr) for name, expr in each.conjuncts.items()},
-                    "observed": each.observed,
+                invariant.id: {
+                    "sentence": invariant.sentence,
+                    "kind": invariant.kind.value,
+                    "conjuncts": {name: show(expr) for name, expr in invariant.conjuncts.items()},
+                    "observed": invariant.observed,
                 }
-                for each in INVARIANTS.values()
+                for invariant in INVARIANTS.values()
             }
         case Things.PROFILES:
             return {
@@ -94,9 +94,9 @@ def _table(what: Things) -> dict[str, Any]:
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
-    """What it has that the plain one has not; of that one, all that is not off."""
+    """Return a configuration and its differences from the default. The default lists all values."""
     plain = EngineConfig().to_json()
     other = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
     every = [f"{key}={value}" for key, value in fields.items() if value]
-    sentence = ", ".join(other) or f"what the others differ from: {', '.join(every)}"
+    sentence = ", ".join(other) or f"the default: {', '.join(every)}"
     return {"sentence": sentence, "config": fields}

@@ -18,15 +18,16 @@ from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 
 OUT = Path("slotproof-matrix")
-BUILDS_HELP = "ENGINE or NAME=ENGINE, as --engine of `run`; the oldest first."
+SECONDS_HELP = "Limit of the search of each build. Default: none."
+BUILDS_HELP = "Builds, oldest first: ENGINE as for `run --engine`, or NAME=ENGINE."
 
 
 def matrix(
     engines: list[str] = typer.Argument(metavar="BUILD...", help=BUILDS_HELP),
-    traces: Path | None = option("--traces DIR", "Search", "Named traces to replay on each build."),
+    traces: Path | None = option("--traces DIR", "Search", "Named traces, replayed on each build."),
     config: list[str] | None = options.CONFIG,
-    examples: int = option("--examples N", "Search", "Command sequences per build.", EXAMPLES),
-    seconds: float | None = option("--seconds SECONDS", "Search", "Limit per build.", min=0.1),
+    examples: int = option("--examples N", "Search", "Examples to run per build.", EXAMPLES),
+    seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     seed: int = options.SEED,
     ignore: list[str] | None = options.IGNORE,
     jobs: int = options.JOBS,
@@ -34,7 +35,7 @@ def matrix(
     step_timeout: float = options.STEP_TIMEOUT,
     as_json: bool = options.JSON,
 ) -> int:
-    """Write a table of builds by findings: which build has which finding."""
+    """Search several builds and write a table of builds by findings."""
     plan = Plan.named(
         config,
         examples=options.number(examples, 1, "--examples"),
@@ -44,11 +45,10 @@ def matrix(
     )
     named = _named(traces)
     options.jobs_count(jobs)
-    columns = [builds.parse(each.strip(), step_timeout, out) for each in engines]
-    names = [each.name for each in columns]
-    for each in names:
-        if names.count(each) > 1:
-            raise UsageProblem(f"{each!r} is there twice; give it a name: NAME=ENGINE")
+    columns = [builds.parse(engine.strip(), step_timeout, out) for engine in engines]
+    for name in (names := [column.name for column in columns]):
+        if names.count(name) > 1:
+            raise UsageProblem(f"{name!r} is given twice: rename one of them, NAME=ENGINE")
     options.writable(out)
 
     def keep(table: Table) -> None:
@@ -57,17 +57,17 @@ def matrix(
 
     with progress_bar(not as_json) as tell:
         whole = builds.run(columns, plan, jobs, tell, keep, named)
-    if all(each.problem for each in columns):
+    if all(column.problem for column in columns):
         raise UsageProblem(f"no build can be run: {columns[0].name}: {columns[0].problem}")
     shown = builds.table(columns, plan, named)
     keep(shown)
-    bad = any(seen.cell.kind == "bad" for each in columns for seen in each.replayed.values())
+    bad = any(seen.cell.kind == "bad" for column in columns for seen in column.replayed.values())
     if not whole:
         status = INCONCLUSIVE
-    elif bad or any(each.findings for each in columns):
+    elif bad or any(column.findings for column in columns):
         status = FOUND
     else:  # 3 also where a build ended early or did not run
-        cut = any(each.cut or each.problem for each in columns)
+        cut = any(column.cut or column.problem for column in columns)
         status = INCONCLUSIVE if cut else CONFORMS
     lines = [*markdown(shown).removesuffix("\n").split("\n"), ""]
     lines.append(f"written to {out}: matrix.md, matrix.json, matrix.svg")
@@ -80,6 +80,6 @@ def _named(folder: Path | None) -> list[NamedFinding]:
         return []
     if not folder.is_dir():
         raise UsageProblem(f"--traces: {folder} is no folder")
-    if not (found := load(folder)):
+    if not (findings := load(folder)):
         raise UsageProblem(f"--traces: {folder} has no *{SUFFIX}")
-    return found
+    return findings

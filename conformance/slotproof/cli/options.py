@@ -1,4 +1,4 @@
-"""Declare options: one function, the options that several commands have, checks of values."""
+"""Options shared by several commands, and checks of their values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from slotproof.support.terminal import Painted, say_all, say_json
 from slotproof_model.spec.profiles import PROFILES
 
 LONGEST = 86_400.0
-"""Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""
+"""Longest timeout of a driver, in seconds: a day. poll() accepts no more than some weeks."""
 MOST_JOBS = 1_024
-"""Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
+"""Most parallel processes. Each needs some files and 100 MB, and no machine has more cores."""
 LONG = 60
-"""Characters of a label."""
+"""Maximum number of characters of a label."""
 
 Panel = Literal["Engine", "Search", "Output", "Journal", "Proof"]
 
@@ -38,27 +38,27 @@ def option(name: str, panel: Panel, text: str, default: Any = None, **more: Any)
     return typer.Option(default, name, metavar=metavar, help=text, rich_help_panel=panel, **more)
 
 
-ENGINE = option("--engine ENGINE", "Engine", f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.", FORMS[0])
+ENGINE = option("--engine ENGINE", "Engine", f"Build: {', '.join(FORMS)}.", FORMS[0])
 STEP_TIMEOUT = option(
-    "--step-timeout SECONDS", "Engine", "Timeout of an iteration.", 10.0, min=0.01, max=LONGEST
+    "--step-timeout SECONDS", "Engine", "Timeout of one iteration.", 10.0, min=0.01, max=LONGEST
 )
 PROFILE = option("--profile PROFILE", "Engine", "Override the profile that the engine reports.")
 PATCH = option(
-    "--patch NAME", "Engine", "Repair a known bug of the build: a name of `list patches`, or all."
+    "--patch NAME", "Engine", "Repair a known bug, named in `list patches`, or all. Repeatable."
 )
-LABEL = option("--label NAME", "Engine", "Name the build in all output: a branch, say.")
-CONFIG = option("--config NAME", "Search", "A configuration; may be repeated. Default: all.")
-IGNORE = option("--ignore CLAUSE", "Search", "Ignore a clause (INV-ONCE.reported); repeatable.")
+LABEL = option("--label NAME", "Engine", "Name of the build in all output, such as its branch.")
+CONFIG = option("--config NAME", "Search", "Configuration. Repeatable. Default: a covering array.")
+IGNORE = option("--ignore CLAUSE", "Search", "Ignore a clause (INV-ONCE.reported). Repeatable.")
 SEED = option("--seed N", "Search", "The same seed gives the same search.", 0)
-STEPS = option("--steps N", "Search", "Rules per example at most.", 40)
-JOBS = option("--jobs N", "Search", "Processes at once, each with an engine.", 1)
+STEPS = option("--steps N", "Search", "Maximum number of rules per example.", 40)
+JOBS = option("--jobs N", "Search", "Parallel processes, each with its own engine.", 1)
 TRACES = option("--out DIR", "Output", "Folder for counterexamples.", Path("slotproof-traces"))
-LOG = option("--log FILE", "Output", "Write the commands and the engine's answers, for `validate`.")
-JSON = option("--json", "Output", "One JSON document on standard output.", False)
+LOG = option("--log FILE", "Output", "Record commands and answers in an event log for `validate`.")
+JSON = option("--json", "Output", "Print one JSON document instead of text.", False)
 
 
 def answer(document: Mapping[str, Any], lines: Iterable[str | Painted], as_json: bool) -> int:
-    """Print the document or, without ``--json``, the lines; return the document's status."""
+    """Print the document or, without ``--json``, the lines. Return the document's status."""
     if as_json:
         say_json(document)
     else:
@@ -67,36 +67,36 @@ def answer(document: Mapping[str, Any], lines: Iterable[str | Painted], as_json:
 
 
 def known_profile(name: str | None) -> str | None:
-    """Return the name of a profile that exists, or None."""
+    """Return the name of an existing profile, or None. Raises :class:`UsageProblem`."""
     if name is not None and name not in PROFILES:
         raise UsageProblem(f"unknown profile {name!r}; there are: {', '.join(PROFILES)}")
     return name
 
 
 def a_label(text: str | None) -> str:
-    """Return a name for a build, or nothing; the number of a release is no such name."""
+    """Return the label of a build, or "". Raises :class:`UsageProblem` for a release number."""
     shown = text is None or (text.isprintable() and text.strip() == text and 0 < len(text) <= LONG)
     if not shown or re.match(r"v?\d", text or ""):
         raise UsageProblem(
-            f"--label {text!r} must be a printable name of at most {LONG} characters that does not "
-            "begin as a number does (1, v1): numbers are those of releases"
+            f"--label {text!r} must be a printable name of at most {LONG} characters, and not "
+            "begin like the number of a release (1, v1)"
         )
     return text or ""
 
 
 def known_clauses(clauses: list[str] | None, name: str = "--ignore") -> tuple[str, ...]:
-    """Return clauses that exist; anything else is a slip of the pen."""
+    """Return the clauses. Raises :class:`UsageProblem` if a clause does not exist."""
     for clause in clauses or ():
         if clause not in baselines.clauses():
             raise UsageProblem(
                 f"{name}: there is no clause {clause!r}; `slotproof list invariants --json` "
-                "shows them"
+                "lists the clauses"
             )
     return tuple(clauses or ())
 
 
 def number(value: int, least: int, name: str, most: int | None = None) -> int:
-    """Return the value, or raise one line that says what it must be."""
+    """Return a value of an option. Raises :class:`UsageProblem` if it is out of range."""
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
     if most is not None and value > most:
@@ -105,22 +105,22 @@ def number(value: int, least: int, name: str, most: int | None = None) -> int:
 
 
 def jobs_count(value: int, least: int = 1) -> int:
-    """Return a value of ``--jobs``; see :func:`number`."""
+    """Return a value of ``--jobs``, as :func:`number` does."""
     return number(value, least, "--jobs", MOST_JOBS)
 
 
 def writable(folder: Path, option: str = "--out") -> None:
-    """Raise one line where a folder can't be written to; it is not made before it is needed."""
+    """Raise :class:`UsageProblem` if a folder can't be written to. Do not create it yet."""
     with writing(folder, option):
-        there = folder
-        while not there.exists() and there != there.parent:
-            there = there.parent
-        with tempfile.TemporaryFile(dir=there):
+        nearest = folder
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        with tempfile.TemporaryFile(dir=nearest):
             pass
 
 
 def writable_file(path: Path | None, option: str = "--out") -> None:
-    """Raise one line where a file can't be written, before anything is run for it."""
+    """Raise :class:`UsageProblem` if a file can't be written, before a command starts its work."""
     if path is None:
         return
     with writing(path, option):
@@ -132,7 +132,7 @@ def writable_file(path: Path | None, option: str = "--out") -> None:
 
 @contextmanager
 def writing(path: Path, option: str = "--out") -> Iterator[None]:
-    """Raise one line for whatever keeps a file from being written."""
+    """Raise :class:`UsageProblem` in place of an ``OSError`` while a file is written."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How far commands are that take long: live on a terminal, a line now and then elsewhere."""
+"""Progress of long commands: a live bar on a terminal, or a line once a minute elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from slotproof.search.campaign import Progress as Tell
 from slotproof.support.terminal import complain, duration
 
 EVERY = 60.0
-"""Seconds from one line to the next: what takes less says nothing."""
+"""Seconds between two lines. A shorter command prints none."""
 
 _TICK = 1.0
-"""Seconds from one look whether a line is due to the next."""
+"""Seconds between two checks that decide if a line is due."""
 
 
 @contextmanager
 def progress_bar(wanted: bool) -> Iterator[Tell]:
-    """A bar on a terminal; a line now and then in a pipe."""
+    """Yield a function that reports progress: a bar on a terminal, lines in a pipe."""
     if not wanted:
         yield lambda *_: None
     elif sys.stderr.isatty():
@@ -41,8 +41,8 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
 
 @contextmanager
 def _lines() -> Iterator[Tell]:
-    """A plain line on standard error where one is due, with the time that has passed; the last one
-    again where a phase tells nothing for so long."""
+    """Yield a function that prints progress and elapsed time on standard error when a line is due.
+    A phase without reports repeats its last line."""
     begun = last = time.monotonic()
     told = "starting", 0, 0
     lock, over = threading.Lock(), threading.Event()

@@ -1,32 +1,32 @@
-"""``slotproof prove``: the spec's invariants hold, for any number of sessions."""
+"""``slotproof prove``: proofs of the spec's invariants, for any number of sessions."""
 
 from __future__ import annotations
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import JSON, known_profile, number, option
 
-SIZE_HELP = "A page size; repeatable. Default: 1, 4, 16, 64; --mutant: 1, 4; --progress: also any."
-WITHOUT_HELP = "With --progress: assume that the engine never takes this step; may be repeated."
-PROFILE_HELP = "With --progress: the profile of an engine."
-DEPTH_HELP = "With --mutant: transitions at most. Default: 9."
-MUTANT_HELP = "Search for a counterexample of a known bug, or of the spec itself (spec)."
+SIZE_HELP = "Page size. Repeatable. Default: 1, 4, 16, 64 (--mutant: 1, 4; --progress: also any)."
+WITHOUT_HELP = "With --progress: assume that the engine never takes this transition. Repeatable."
+PROFILE_HELP = "With --progress: prove it for this profile. Default: for every profile."
+DEPTH_HELP = "With --mutant: maximum number of transitions. Default: 9."
+MUTANT_HELP = "Search the shortest counterexample of this known bug, or of the spec itself (spec)."
 
 
 def prove(
     page_size: list[int] | None = option("--page-size N", "Proof", SIZE_HELP),
-    any_page_size: bool = option("--any", "Proof", "All page sizes: P is a symbol.", False),
-    transition: list[str] | None = option("--transition ID", "Proof", "Only this one; repeatable."),
-    jobs: int = option("--jobs N", "Proof", "Processes at once; 0 is one per core.", 0),
-    progress: bool = option("--progress", "Proof", "Prove that no request waits for ever.", False),
+    any_page_size: bool = option("--any", "Proof", "Prove every page size at once.", False),
+    transition: list[str] | None = option("--transition ID", "Proof", "Transition to prove."),
+    jobs: int = option("--jobs N", "Proof", "Parallel processes. 0: one per core.", 0),
+    progress: bool = option("--progress", "Proof", "Prove that no request waits forever.", False),
     without: list[str] | None = option("--without TRANSITION", "Proof", WITHOUT_HELP),
     profile: str | None = option("--profile PROFILE", "Proof", PROFILE_HELP),
     mutant: str | None = option("--mutant NAME", "Proof", MUTANT_HELP),
     depth: int | None = option("--depth N", "Proof", DEPTH_HELP),
     as_json: bool = JSON,
 ) -> int:
-    """Prove the spec's invariants, at some page sizes or at any."""
+    """Prove the spec's invariants, for some page sizes or for every page size."""
     if progress and mutant:
-        raise UsageProblem("--mutant goes alone: leave out --progress")
+        raise UsageProblem("--mutant and --progress exclude each other: leave out one of them")
     mode = "--progress" if progress else "--mutant" if mutant else "the proof of the invariants"
     for name, given, *modes in (
         ("--transition", transition, "the proof of the invariants"),
@@ -37,7 +37,7 @@ def prove(
         ("--depth", depth is not None, "--mutant"),
     ):
         if given and mode not in modes:
-            raise UsageProblem(f"{name} goes with {' and '.join(modes)}")
+            raise UsageProblem(f"{name} applies only to {' and '.join(modes)}")
     try:
         from slotproof.cli import prove_invariants, prove_mutant, prove_progress
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""``slotproof prove`` by itself: every obligation, and what each transition's proof needs."""
+"""``slotproof prove``: every proof obligation, and the invariants that each transition needs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from slotproof_model.spec.whole import Spec
 
 
 def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: bool) -> int:
-    """Print what is proved of the invariants; return 1 unless all of it is."""
+    """Prove the invariants and print the results. Return 1 unless all are proved."""
     for name in only or ():
         if name != INIT and name not in TRANSITIONS:
-            raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
+            raise UsageProblem(f"there is no transition {name!r}; see `slotproof list transitions`")
     started = time.perf_counter()
     with progress_bar(not as_json) as tell:
         results, vacuity = proofs.prove(
@@ -30,15 +30,15 @@ def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: b
             only=only,
             tell=lambda done, count: tell("proving", done, count),
         )
-    failed = [asdict(each) for each in results if each.status != "proved"]
-    vacuous = [asdict(each) for each in vacuity if each.vacuous]
+    failed = [asdict(result) for result in results if result.status != "proved"]
+    vacuous = [asdict(check) for check in vacuity if check.vacuous]
     outside = framing(Spec())
-    used = sorted({each.page_size for each in results}, key=lambda size: size or 1 << 30)
+    used = sorted({result.page_size for result in results}, key=lambda size: size or 1 << 30)
     document: dict[str, Any] = {
         "status": 1 if failed or vacuous or outside else 0,
         "obligations": len(results),
         "proved": len(results) - len(failed),
-        "needed": sum(each.needed for each in results),
+        "needed": sum(result.needed for result in results),
         "seconds": round(time.perf_counter() - started, 2),
         "page_sizes": [str(size or "any") for size in used],
         "failed": failed,
@@ -46,46 +46,46 @@ def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: b
         "writes_outside": outside,
         "results": [
             {
-                **{key: getattr(each, key) for key in ("name", "page_size", "status", "core")},
-                "seconds": round(each.seconds, 4),
+                **{key: getattr(result, key) for key in ("name", "page_size", "status", "core")},
+                "seconds": round(result.seconds, 4),
             }
-            for each in results
+            for result in results
         ],
     }
     return answer(document, _text(results, document), as_json)
 
 
 def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
-    yield f"{'transition':<20} {'proved':>11} {'seconds':>8}  needs, beside its guard"
+    yield f"{'transition':<20} {'proved':>11} {'seconds':>8}  invariants used, besides the guard"
     by_transition: dict[str, list[Result]] = {}
-    for each in results:
-        by_transition.setdefault(each.transition.partition(" [")[0], []).append(each)
+    for result in results:
+        by_transition.setdefault(result.transition.partition(" [")[0], []).append(result)
     for name, of in by_transition.items():
-        proved, seconds = sum(each.status == "proved" for each in of), sum(r.seconds for r in of)
+        proved, seconds = sum(r.status == "proved" for r in of), sum(r.seconds for r in of)
         yield f"{name:<20} {proved:>5} of {len(of):<4}{seconds:>8.2f}  {', '.join(_needs(of))}"
     yield from failures(document)
     for line in document["writes_outside"]:
         yield f"outside its frame: {line}"
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved "
-        f"({document['needed']} needed a proof, the rest is framing or the effect alone), "
+        f"({document['needed']} by guard or invariants, the rest by framing or the effect alone), "
         f"page sizes {', '.join(document['page_sizes'])}, in {document['seconds']} s"
     )
 
 
 def failures(document: dict[str, Any], with_state: bool = True) -> Iterator[str]:
-    """Yield a line for each obligation that is not proved, and each that speaks of no state."""
-    for each in document["failed"]:
-        size = each["page_size"] or "any"
-        yield f"{each['status']}: {each['transition']} / {each['clause']} / P={size}"
-        if with_state and (values := {k: value for k, value in each["model"].items() if value}):
+    """Yield a line for each obligation not proved, and for each vacuous one."""
+    for failure in document["failed"]:
+        size = failure["page_size"] or "any"
+        yield f"{failure['status']}: {failure['transition']} / {failure['clause']} / P={size}"
+        if with_state and (values := {k: value for k, value in failure["model"].items() if value}):
             yield f"    in a state with {values}"
-    for each in document["vacuous"]:
-        yield f"vacuous: {each['transition']} at P={each['page_size'] or 'any'}: {each['problem']}"
+    for row in document["vacuous"]:
+        yield f"vacuous: {row['transition']} at P={row['page_size'] or 'any'}: {row['problem']}"
 
 
 def _needs(results: list[Result]) -> list[str]:
-    """Return the invariants of the state before that proofs of these obligations used."""
+    """Return the invariants that the proofs assume in the state before the transition."""
     used = Counter(
         clause.partition(".")[0]
         for result in results

@@ -1,4 +1,4 @@
-"""``slotproof prove --mutant``: why a known bug breaks the spec, as shortly as possible."""
+"""``slotproof prove --mutant``: the shortest counterexample of a known bug of the spec."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from slotproof_model.spec.whole import Spec
 
 
 def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
-    """Search the shortest counterexample of a known bug, at the first page size that has one.
+    """Find the shortest counterexample of a known bug, at the first page size that has one.
 
-    Where a bug can't be seen at a page size at all, that is proved first, by induction.
+    If a page size can't exhibit the bug at all, induction proves so before the search.
     """
     if name == "spec":
         spec, sentence = Spec(), "as it is"
@@ -29,7 +29,7 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
         spec, sentence = EXHIBITS[name].spec, EXHIBITS[name].sentence
     else:
         raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
-    found: Counterexample | None = None
+    minimal: Counterexample | None = None
     nothing: dict[str, str] = {}
     try:
         for size in sizes:
@@ -37,54 +37,54 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
             if framing(spec):
                 last = None
             if last is not None and not last:
-                why = "no counterexample of any length: what differs keeps every invariant"
-            elif found := shortest(spec, size, depth, last):
+                why = "no counterexample of any length: the change preserves every invariant"
+            elif minimal := shortest(spec, size, depth, last):
                 break
             else:
                 why = f"no counterexample of up to {depth} transitions"
             nothing[str(size)] = why
     except Inconclusive as gave_up:
         raise UsageProblem(f"Z3 gave up on {gave_up}: lower --depth") from None
-    if found is not None and not replay(spec, found):
-        raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
-    itf = None if found is None else to_itf(found)
+    if minimal is not None and not replay(spec, minimal):
+        raise AssertionError(f"{name}: evaluating the spec does not reproduce Z3's counterexample")
+    itf = None if minimal is None else to_itf(minimal)
 
     def lines() -> Iterator[str]:
         for at, why in nothing.items():
             yield f"{name}, page size {at}: {why}"
-        if found is not None and itf is not None:
-            yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
+        if minimal is not None and itf is not None:
+            yield f"{minimal.clauses[0]} violated by the spec with {minimal.spec}: {sentence}"
             yield from transitions(decode(itf))
             yield (
-                f"shortest: {found.depth} transitions; every shorter way of one session alone is "
-                "proved to keep them all"
+                f"shortest: {minimal.depth} transitions; every shorter run of one session alone "
+                "is proved to preserve all invariants"
             )
             yield kept(itf, name)
 
-    document = {"status": int(found is not None), "nothing": nothing, "itf": itf}
+    document = {"status": int(minimal is not None), "nothing": nothing, "itf": itf}
     return answer(document, lines(), as_json)
 
 
 def kept(document: dict[str, Any], name: str) -> str:
-    """Write a counterexample; return the line that says where."""
+    """Write a counterexample and return a line with its path."""
     path = Path("slotproof-traces", f"spec-{name}.itf.json")
     with writing(path, "the trace"):
         write_whole(path, json_text(document))
     return labelled("trace", path)
 
 
-def to_itf(found: Counterexample) -> dict[str, Any]:
+def to_itf(counterexample: Counterexample) -> dict[str, Any]:
     """Return the counterexample as an ITF document of transitions."""
-    start = found.start
+    start = counterexample.start
     config = {k.removeprefix("config."): v for k, v in start.items() if k.startswith("config.")}
-    moves = [(each.transition, each.params, each.after) for each in found.moves]
+    moves = [(move.transition, move.params, move.after) for move in counterexample.moves]
     return spec_document(
         [name for name in start if not name.startswith(("frame.", "config."))],
         [("init", {}, start), *moves],
-        mutant=found.spec,
-        page_size=found.page_size,
-        pool=found.pool,
+        mutant=counterexample.spec,
+        page_size=counterexample.page_size,
+        pool=counterexample.pool,
         config=config,
-        violated=list(found.clauses),
-        minimal={"depth": found.depth, "unsat_below": found.depth - 1},
+        violated=list(counterexample.clauses),
+        minimal={"depth": counterexample.depth, "unsat_below": counterexample.depth - 1},
     )

@@ -1,4 +1,4 @@
-"""``slotproof prove --progress``: whoever waits and would fit alone can be brought to run."""
+"""``slotproof prove --progress``: a waiting request that would fit alone can be brought to run."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from slotproof_model.proofs.stuck import Looked, Stuck, look, named
 from slotproof_model.spec import state
 
 THEOREM = (
-    "from every reachable state, with any number of sessions and requests, one that waits and "
-    "would fit alone can be brought to run: all of its prompt prefilled, its next token sampled"
+    "from every reachable state, with any number of sessions and requests, a waiting request that "
+    "would fit alone can be brought to run: its prompt is prefilled and its next token sampled"
 )
 CHOICE = "T-DISCARD"
 NEVER_DROPS = frozenset(
     profile for family in FAMILIES.values() if not family.discards for profile in family.profiles
 )
-"""Profiles of engines in which nothing drops an idle session: T-DISCARD is no choice there."""
+"""Profiles of engines that never drop an idle session. These engines can't choose T-DISCARD."""
 
 
 def prove(sizes: list[int | None], without: list[str], profile: str | None, as_json: bool) -> int:
-    """Prove that whoever waits can be brought to run; or show who waits for ever."""
+    """Prove that every waiting request can be brought to run, or print one that waits forever."""
     helpers = (*HELPERS, EVICT)
     for name in without:
         if name not in helpers:
             names = ", ".join(helpers)
-            raise UsageProblem(f"--without {name!r} changes nothing; what helps is: {names}")
+            raise UsageProblem(f"--without {name!r} changes nothing; choose from: {names}")
     missing = frozenset(without) | (frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset())
     started = time.perf_counter()
     with progress_bar(not as_json) as tell:
@@ -51,8 +51,8 @@ def prove(sizes: list[int | None], without: list[str], profile: str | None, as_j
             tell=lambda done, count: tell("proving", done, count),
         )
     seen = look(missing, profile or "reference")
-    failed = [asdict(each) for each in results if each.status != "proved"]
-    vacuous = [asdict(each) for each in vacuity if each.vacuous]
+    failed = [asdict(result) for result in results if result.status != "proved"]
+    vacuous = [asdict(check) for check in vacuity if check.vacuous]
     document: dict[str, Any] = {
         "status": FOUND if failed or vacuous or seen.stuck is not None else CONFORMS,
         "theorem": THEOREM,
@@ -63,7 +63,7 @@ def prove(sizes: list[int | None], without: list[str], profile: str | None, as_j
         "profile": profile,
         "obligations": len(results),
         "proved": len(results) - len(failed),
-        "page_sizes": list(dict.fromkeys(str(each.page_size or "any") for each in results)),
+        "page_sizes": list(dict.fromkeys(str(result.page_size or "any") for result in results)),
         "failed": failed,
         "vacuous": vacuous,
         "explored": {"states": seen.states, "waiting": seen.waiting},
@@ -77,17 +77,17 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from _said("theorem", THEOREM)
     yield from _said("rank", ", then ".join(document["rank"]))
     steps = ", ".join(document["steps"])
-    rule = "while the rank is not zero one of them can be taken and lowers it"
-    yield from _said("steps", f"{steps}: {rule}; then T-MATCH and T-EXTEND")
+    rule = "while the rank is above zero, one of these can be taken and lowers the rank"
+    yield from _said("steps", f"{steps}: {rule}. Then T-MATCH and T-EXTEND")
     if document["profile"] is not None:
         yield from _said("profile", document["profile"])
     if document["without"]:
         own = f"; {CHOICE} drops a slot for its own turn only" * (CHOICE in document["without"])
         yield from _said("without", ", ".join(document["without"]) + own)
     else:
-        yield from _said("choice", f"{CHOICE}: a slot at rest is dropped for one that waits")
+        yield from _said("choice", f"{CHOICE}: an idle slot is dropped for a waiting request")
     yield from failures(document, with_state=False)
-    yield from _said("rests on", "the invariants, which `slotproof prove` proves")
+    yield from _said("rests on", "the invariants, proved by `slotproof prove`")
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved, "
         f"page sizes {', '.join(document['page_sizes'])}, in {document['seconds']} s"
@@ -95,15 +95,15 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     if seen.stuck is None:
         yield (
             f"explored: {seen.states} states of one session and one request; in "
-            f"{seen.waiting} cases one waits that would fit, and can be brought to run"
+            f"{seen.waiting} cases a waiting request would fit, and can be brought to run"
         )
         return
     who = ("s1", "r1")[seen.stuck.who]
-    yield from ("", f"INV-PROGRESS.starved violated by the spec {name}: {who} waits for ever")
+    yield from ("", f"INV-PROGRESS.starved violated by the spec {name}: {who} waits forever")
     yield from transitions(decode(document["itf"]))
     yield (
-        f"for ever: scheduler and tree can lead to {seen.stuck.reachable} states from there, and "
-        f"in none of them {who} has run; shortest: {len(seen.stuck.path)} transitions"
+        f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from that "
+        f"state, and {who} runs in none of them; shortest: {len(seen.stuck.path)} transitions"
     )
     yield kept(document["itf"], name.replace(" ", "-"))
 
@@ -117,20 +117,20 @@ def _name(missing: frozenset[str]) -> str:
     return f"without {', '.join(sorted(missing))}" if missing else "as it is"
 
 
-def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
-    """Return the way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
+def to_itf(stuck: Stuck, missing: frozenset[str]) -> dict[str, Any]:
+    """Return the path to the stuck state in ITF. ``s1`` is the session, ``r1`` the request."""
     pools = [var.name for var in state.POOLS]
     return spec_document(
-        [*pools, *named(found.first)],
+        [*pools, *named(stuck.first)],
         [
             (action, params, dict(zip(pools, at.pools, strict=True)) | named(at))
-            for action, params, at in found.steps()
+            for action, params, at in stuck.steps()
         ],
         mutant=_name(missing),
         again="slotproof prove --progress" + "".join(f" --without {x}" for x in sorted(missing)),
-        page_size=found.bounds.page_size,
+        page_size=stuck.bounds.page_size,
         violated=["INV-PROGRESS.starved"],
-        minimal={"depth": len(found.path)},
-        waits=("s1", "r1")[found.who],
-        reachable=found.reachable,
+        minimal={"depth": len(stuck.path)},
+        waits=("s1", "r1")[stuck.who],
+        reachable=stuck.reachable,
     )

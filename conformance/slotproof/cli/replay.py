@@ -18,33 +18,33 @@ from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
 
-ENGINE_HELP = "The engine to run it on; needed unless the trace is of the reference or its mutants."
-AGAINST_HELP = "Compare with this engine, or with what this .itf.json file recorded."
+ENGINE_HELP = "Build to replay on. Default: the trace's build, if the reference or a mutant."
+AGAINST_HELP = "Compare with this build, or with the states recorded in this .itf.json file."
 PATCH_HELP = (
-    "Repair this bug instead of those that the trace names; repeatable. `none` repairs nothing."
+    "Repair this known bug. Repeatable. `none` repairs nothing. Default: the trace's patches."
 )
 
 
 def replay(
-    trace: Path = typer.Argument(metavar="TRACE", help="An .itf.json file."),
+    trace: Path = typer.Argument(metavar="TRACE", help="Trace, an .itf.json file."),
     engine: str | None = option("--engine ENGINE", "Engine", ENGINE_HELP),
     against: str | None = option("--against ENGINE", "Engine", AGAINST_HELP),
     step_timeout: float = options.STEP_TIMEOUT,
     profile: str | None = options.PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
-    out: Path | None = option("--out FILE", "Output", "Write the trace of this replay to a file."),
+    out: Path | None = option("--out FILE", "Output", "File for the trace of this replay."),
     log: Path | None = options.LOG,
     as_json: bool = options.JSON,
 ) -> int:
-    """Run a trace again: status 1 if a clause is violated or, with --against, if builds differ."""
+    """Replay a trace on a build, or on two builds side by side."""
     old = load_trace(trace)
     if against is not None and (out is not None or log is not None):
         raise UsageProblem("--against compares and writes nothing: leave out --out and --log")
     options.writable_file(out)
     if engine is None and not is_ours(old.spec):
         raise UsageProblem(
-            f"{trace} was found on {old.found_on!r}, which a trace can't have started: "
-            f"say so with --engine {shlex.quote(old.found_on)}, or name another engine"
+            f"{trace} was found on {old.found_on!r}, and a trace starts no program by itself: "
+            f"give --engine {shlex.quote(old.found_on)}, or name another engine"
         )
     choices = options.known_profile(profile) or options.known_profile(old.chosen_profile)
     patches = [] if patch == ["none"] else patch
@@ -67,8 +67,8 @@ def replay(
 
 
 def _comparison(old: Trace, new: Trace) -> str:
-    before, now = ({violation.clause for violation in each.violations} for each in (old, new))
-    was, does, both = (", ".join(sorted(each)) or "nothing" for each in (before, now, before & now))
+    before, now = ({violation.clause for violation in run.violations} for run in (old, new))
+    was, does, both = (", ".join(sorted(s)) or "nothing" for s in (before, now, before & now))
     if not now:
         return f"conforms: no clause is violated (the trace was found violating {was})"
     if before & now:

@@ -1,4 +1,4 @@
-"""``slotproof report``: the journals of long runs as one page."""
+"""``slotproof report``: journals of long runs, merged into one page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import labelled
 
 PAGE = Path("report.html")
-BASELINE_HELP = "List causes with a finding of this baseline as known."
+BASELINE_HELP = "Baseline. Its findings are listed last, with their reasons."
 
 
 def report(
     folders: list[Path] = typer.Argument(metavar="FOLDER...", help="Folders of `run --all`."),
     baseline: Path | None = option("--baseline FILE", "Search", BASELINE_HELP),
-    out: Path = option("--out FILE", "Output", "The page; its traces are beside it.", PAGE),
+    out: Path = option("--out FILE", "Output", "Report page, with a folder of traces.", PAGE),
     as_json: bool = options.JSON,
 ) -> int:
-    """Merge the journals of `run --all` into one HTML page: new causes first, then known ones."""
+    """Merge the journals of `run --all` into one HTML page, with unexplained causes first."""
     entries = Baseline() if baseline is None else load_baseline(baseline)
-    runs = [each for folder in folders for each in _runs(folder)]
+    runs = [run for folder in folders for run in _runs(folder)]
     options.writable_file(out, "--out")
     folder = Folder(beside(out), by_mark("merged"))
     options.writable(folder.out, "--out")
@@ -47,34 +47,34 @@ def report(
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadJournal(f"{folders[0]}: {error}") from None
     removed = {name: patch for run in runs for name, patch in run.removed.items()}
-    found = causes(outcome.findings, removed, words_of(subject.spec))
-    reasons = {each.name: each.why for each in found if each.patch}
-    reasons |= dict(_listed(found, entries, subject.engine))
-    found = sorted(found, key=lambda each: each.name in reasons)
+    ranked = causes(outcome.findings, removed, words_of(subject.spec))
+    reasons = {cause.name: cause.why for cause in ranked if cause.patch}
+    reasons |= dict(_listed(ranked, entries, subject.engine))
+    ranked = sorted(ranked, key=lambda cause: cause.name in reasons)
     folder.keep(outcome.findings)
-    page = render(runs, outcome, points, found, reasons, summary, folder.path, out.parent)
+    page = render(runs, outcome, points, ranked, reasons, summary, folder.path, out.parent)
     with writing(out, "--out"):
         write_whole(out, page)
     sure = [*left(outcome, points)]
-    summary, lines = said({**summary, "left": sure, "page": str(out)}, found, folder)
+    summary, lines = said({**summary, "left": sure, "page": str(out)}, ranked, folder)
     return options.answer(summary, [*lines, "", *sure, labelled("page", str(out))], as_json)
 
 
 def _runs(folder: Path) -> list[Run]:
     """Return the last campaign of each journal. Raises :class:`UsageProblem` if there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else [folder]
-    found = [runs[-1] for path in paths if (runs := read(path)[0])]
-    if not found:
-        raise UsageProblem(
-            f"{folder} has no journal: `slotproof run --all --out {folder}` writes it"
-        )
-    return found
+    last = [runs[-1] for path in paths if (runs := read(path)[0])]
+    if not last:
+        problem = f"{paths[0]} is empty or torn" if paths else f"{folder} has no journal"
+        out = paths[0].parent if paths else folder
+        raise UsageProblem(f"{problem}: `slotproof run --all --out {out}` writes it")
+    return last
 
 
-def _listed(found: Sequence[Cause], entries: Baseline, engine: str) -> Iterator[tuple[str, str]]:
-    """Yield the causes that a baseline lists, and its reasons."""
-    for cause in found:
+def _listed(ranked: Sequence[Cause], entries: Baseline, engine: str) -> Iterator[tuple[str, str]]:
+    """Yield the causes listed in a baseline, with the reason."""
+    for cause in ranked:
         for group in entries.of(engine):
-            if any(group.lists(each.mark) for each in cause.findings):
+            if any(group.lists(finding.mark) for finding in cause.findings):
                 yield cause.name, f"{group.name}: {group.reason or 'no reason is given'}"
                 break

@@ -1,6 +1,6 @@
-"""Findings of a gate for other programs: JUnit XML, annotations and a summary on GitHub.
+"""Results of a gate for other programs: JUnit XML, and annotations and a summary on GitHub.
 
-All of it is made from the summary that ``slotproof gate --json`` prints.
+All are made from the summary printed by ``slotproof gate --json``.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from slotproof.support.terminal import plain, plain_lines
 
 
 def junit(summary: Mapping[str, Any]) -> str:
-    """A test case for each committed trace and each finding. A trace that is fixed passes, as one
-    that is still there does; what could not be judged is an error."""
+    """Return a test case for each committed trace and each finding. A committed trace passes if its
+    finding is fixed or still present. A finding that could not be judged is an error."""
     suite = ET.Element("testsuite", name="slotproof gate")
     builds = ET.SubElement(suite, "properties")
     for name, build in {"engine": summary, "base": summary["base"]}.items():
         if build is not None:
             ET.SubElement(builds, "property", name=name, value=plain(build["engine"]))
 
-    def case(kind: str, name: str, found: str = "", text: str = "", said: str = "") -> None:
+    def case(kind: str, name: str, outcome: str = "", text: str = "", said: str = "") -> None:
         one = ET.SubElement(suite, "testcase", classname=f"slotproof.{kind}", name=plain(name))
         one.set("time", "0")
-        if found:
+        if outcome:
             first = plain(text.split("\n", 1)[0])
-            ET.SubElement(one, found, message=first).text = plain_lines(text)
+            ET.SubElement(one, outcome, message=first).text = plain_lines(text)
         if said:
             ET.SubElement(one, "system-out").text = plain_lines(said)
 
@@ -41,8 +41,8 @@ def junit(summary: Mapping[str, Any]) -> str:
             case("known", name, "" if tried else "skipped", told, told if tried else "")
     for cause in summary["new"]:
         case("new", cause["name"], "failure", _cause_words(cause))
-    for each in summary["not_judged"]:
-        case("not_judged", each["id"], "error", _words(each))
+    for finding in summary["not_judged"]:
+        case("not_judged", finding["id"], "error", _words(finding))
     if summary["unearned"]:
         case("not_earned", "search", "error", summary["unearned"]["text"])
     search = summary["search"]
@@ -63,34 +63,34 @@ def junit(summary: Mapping[str, Any]) -> str:
 
 
 def _cause_words(cause: Mapping[str, Any]) -> str:
-    """The plainest finding of a cause in a few lines, then the identities of the others."""
+    """Return the plainest finding of a cause in a few lines, then the identities of the rest."""
     first, *others = cause["findings"]
     lines = [_words(first), cause["why"]]
-    lines += [f"also seen as {each['id']}: {each['problem'] or each['trace']}" for each in others]
+    lines += [f"also seen as {row['id']}: {row['problem'] or row['trace']}" for row in others]
     return "\n".join(filter(None, lines))
 
 
-def _words(each: Mapping[str, Any]) -> str:
-    """A finding in a few lines."""
-    parts = (each["detail"], each["not_afresh"], each.get("why"), each["problem"] or each["trace"])
+def _words(of: Mapping[str, Any]) -> str:
+    """Return a finding in a few lines."""
+    parts = (of["detail"], of["not_afresh"], of.get("why"), of["problem"] or of["trace"])
     return "\n".join(f"{part}" for part in parts if part)
 
 
 def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Lines that a GitHub job shows beside itself; none elsewhere."""
+    """Yield annotations for a GitHub job, and nothing elsewhere."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     for cause in summary["new"]:
         yield _annotation("error", f"new: {cause['name']}", _cause_words(cause))
-    for each in summary["not_judged"]:
-        yield _annotation("warning", f"not judged: {each['id']}", _words(each))
+    for finding in summary["not_judged"]:
+        yield _annotation("warning", f"not judged: {finding['id']}", _words(finding))
     if summary["unearned"]:
         yield _annotation("warning", "not earned", summary["unearned"]["text"])
     for group in summary["groups"]:
         if group["status"] == "fixed":
-            yield _annotation("notice", f"fixed: {group['name']}", "Take it out of the baseline.")
+            yield _annotation("notice", f"fixed: {group['name']}", "Remove it from the baseline.")
         if group["unexplained"]:
-            yield _annotation("warning", f"no reason: {group['name']}", "Say why it is accepted.")
+            yield _annotation("warning", f"no reason: {group['name']}", "Write why it is accepted.")
 
 
 def _annotation(level: str, title: str, text: str) -> str:
@@ -99,19 +99,19 @@ def _annotation(level: str, title: str, text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As the runner undoes it: a stranger's words must not begin a command of their own."""
+    """Return text escaped for the GitHub runner, so that no text can start a runner command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
-    """A table on the page of a GitHub job; nothing elsewhere. Raises ``OSError``."""
+    """Append a table to the page of a GitHub job, if run in one. Raises ``OSError``."""
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         return
-    rows = [("new", each["name"], each["findings"][0]["detail"]) for each in summary["new"]]
-    rows += [("not judged", each["id"], each["why"]) for each in summary["not_judged"]]
+    rows = [("new", cause["name"], cause["findings"][0]["detail"]) for cause in summary["new"]]
+    rows += [("not judged", finding["id"], finding["why"]) for finding in summary["not_judged"]]
     if summary["unearned"]:
         rows.append(("not earned", "search", summary["unearned"]["text"]))
-    rows += [(each["status"], each["name"], each["reason"]) for each in summary["groups"]]
+    rows += [(group["status"], group["name"], group["reason"]) for group in summary["groups"]]
     lines = [f"### slotproof gate: {_cell(summary['engine'])}", "", _cell(verdict), ""]
     if rows:
         lines += ["| | | |", "|---|---|---|"]
@@ -120,6 +120,6 @@ def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
 
 
 def _cell(text: str) -> str:
-    """Words in a table of Markdown that are neither Markdown nor HTML."""
+    """Return text for a Markdown table cell, without Markdown or HTML."""
     harmless = plain(text).replace("&", "&amp;").replace("<", "&lt;")
     return "".join(f"\\{char}" if char in "\\|`*_[]" else char for char in harmless)

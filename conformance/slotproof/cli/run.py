@@ -34,15 +34,13 @@ from slotproof.search.workers import Workers, workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, complain, labelled
 
-EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
+EXAMPLES_HELP = f"Examples (command sequences). Default: {EXAMPLES}, or no limit with --seconds."
 STRENGTH_HELP = (
-    "Cover each pair (2) or each triple (3) of feature levels; 3 takes four times as long."
+    "Cover each pair (2) or each triple (3) of feature levels. 3 takes four times as long."
 )
-JOBS_HELP = (
-    "Processes at once, with --all. Default: 1; with --ray, one per processor of the cluster."
-)
-RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
-SECONDS_HELP = "Time of the search; with --examples, at most."
+JOBS_HELP = "Parallel processes, with --all. Default: 1, or with --ray one per cluster processor."
+RAY_HELP = "Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
+SECONDS_HELP = "Limit of the search. Patches are tried after it, in extra time. Default: none."
 
 
 def run(
@@ -58,7 +56,7 @@ def run(
     label: str | None = options.LABEL,
     out: Path = options.TRACES,
     step_timeout: float = options.STEP_TIMEOUT,
-    everything: bool = option("--all", "Search", "Collect all distinct findings.", False),
+    everything: bool = option("--all", "Search", "Search for all distinct findings.", False),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
     ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
@@ -71,7 +69,7 @@ def run(
     options.jobs_count(1 if jobs is None else jobs)
     if not everything and (ray is not None or (jobs or 1) > 1):
         raise UsageProblem(
-            "--jobs and --ray go with --all: without it, a run stops at the first finding"
+            "--jobs and --ray need --all: without --all, a run stops at the first finding"
         )
     plan = Plan.named(
         config,
@@ -91,30 +89,30 @@ def run(
     name = by_mark if everything else by_number
     folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
-    with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the search only
+    with interrupts.held(), logged(opened_engine, log) as under_test:  # only the search ends early
         plan = plan.of(under_test.capabilities)
         with progress_bar(not as_json) as tell:
             searching = _journalled if everything else _short
             workers = workers_of(under_test, wanted, jobs, ray)
-            outcome, found, patches = searching(under_test, wanted, plan, workers, folder, tell)
+            outcome, ranked, patches = searching(under_test, wanted, plan, workers, folder, tell)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary |= {"driver": _sign(under_test, wanted, outcome.trace), "patches": patches}
     lines: Iterator[str | Painted]
     if everything:
-        summary, lines = said(summary, found, folder)
+        summary, lines = said(summary, ranked, folder)
     else:
-        summary, lines = _few(summary, outcome, found, folder, wanted)
+        summary, lines = _few(summary, outcome, ranked, folder, wanted)
     return options.answer(summary, lines, as_json)
 
 
 Searched = tuple[Outcome, list[Cause], str]
-"""The outcome, its causes, and words where patches were not tried on every finding."""
+"""The outcome, its causes, and the reason why patches were not tried on every finding, or empty."""
 
 
 def workers_of(
     engine: Engine, spec: EngineSpec, jobs: int | None, ray: str | None
 ) -> AbstractContextManager[Workers]:
-    """Return what runs the tasks of a search: this process, some, or a cluster."""
+    """Return the workers of a search: this process, several processes, or a cluster."""
     if ray is None:
         return workers_for(engine, spec, jobs or 1)
     return cluster(ray, spec, jobs, built(engine).title)
@@ -131,11 +129,11 @@ def _short(
     """Search up to the first few findings."""
 
     def keep(findings: list[Finding]) -> None:
-        stop_log(engine)  # it ends with the counterexample: what shrinking tries is not in it
+        stop_log(engine)  # the log ends with the counterexample, before shrinking
         folder.keep(findings)
 
-    with workers as here:
-        outcome = campaign.run(engine, spec.text, plan, tell, keep, here)
+    with workers as started:
+        outcome = campaign.run(engine, spec.text, plan, tell, keep, started)
         return _explained(outcome, spec, plan, folder, tell)[0]
 
 
@@ -147,60 +145,60 @@ def _journalled(
     folder: Folder,
     tell: Progress,
 ) -> Searched:
-    """Search for all findings, with a journal to go on from."""
+    """Search for all findings, with a journal to resume from."""
     path = folder.out / f"{spec.stem}-seed{plan.seed}{SUFFIX}"
     subject = Subject.of(engine, spec.text)
     with ExitStack() as stack:
-        here = stack.enter_context(workers)
+        started = stack.enter_context(workers)
         with writing(path, "--out"):
             where = f"{spec.where} {spec.options}".strip()
             journal = stack.enter_context(closing(Journal(path, Head.of(subject, where, plan))))
         if before := journal.run.examples:
-            complain(f"{path}: goes on after {before} examples")
-        memory = Remembering(journal.run, here, journal)
+            complain(f"{path}: resumes after {before} examples")
+        memory = Remembering(journal.run, started, journal)
         clock = Clock(plan.seconds, journal.run.taken)
         outcome = campaign.search(subject, plan, memory, tell, folder.keep, clock=clock)
-        found, removed = _explained(outcome, spec, plan, folder, tell)
+        result, removed = _explained(outcome, spec, plan, folder, tell)
         if not (outcome.interrupted or outcome.unusable):
             if before:
                 folder.sweep(f"{spec.stem}-seed{plan.seed}-INV-", outcome.engine)
             journal.end(outcome.findings, removed)
         if journal.problem:
             complain(journal.problem)
-        return found
+        return result
 
 
 def _explained(
     outcome: Outcome, spec: EngineSpec, plan: Plan, folder: Folder, tell: Progress
 ) -> tuple[Searched, dict[str, str]]:
-    """Replay the findings afresh, write them, and try patches of known bugs on them; return their
-    causes, too, and the patch that removes a finding."""
+    """Replay the findings in a fresh process, write them, and try patches of known bugs. Return a
+    :data:`Searched`, and the patch that removes each finding."""
     outcome.findings = afresh.tried(spec, outcome.findings, tell)
     folder.keep(outcome.findings)
     trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
     cut = outcome.interrupted or outcome.unusable
     removed = {} if cut else trials.removed(outcome.findings)
-    found = causes(outcome.findings, removed, trials.words)
-    return (outcome, found, trials.cut), removed
+    ranked = causes(outcome.findings, removed, trials.words)
+    return (outcome, ranked, trials.cut), removed
 
 
 def _few(
-    summary: dict[str, Any], outcome: Outcome, found: list[Cause], folder: Folder, spec: EngineSpec
+    summary: dict[str, Any], outcome: Outcome, ranked: list[Cause], folder: Folder, spec: EngineSpec
 ) -> tuple[dict[str, Any], Iterator[str | Painted]]:
-    """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
+    """Return the plainest finding in full and the rest by name, as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
-    of = {each.id: cause for cause in found for each in cause.findings}
+    of = {finding.id: cause for cause in ranked for finding in cause.findings}
     summary = {
         **summary,
         "others": [
             {
-                "id": each.id,
-                "cause": of[each.id].name,
-                "clause": each.mark.clause,
-                "commands": len(each.trace.rows),
-                "trace": str(folder.paths[each.id]),
+                "id": finding.id,
+                "cause": of[finding.id].name,
+                "clause": finding.mark.clause,
+                "commands": len(finding.trace.rows),
+                "trace": str(folder.paths[finding.id]),
             }
-            for each in outcome.findings[1:]
+            for finding in outcome.findings[1:]
         ],
         "cause": first and {"name": of[first.id].name, "why": of[first.id].why},
         "shortest": report.compare(trace) if trace is not None else None,
@@ -225,15 +223,16 @@ def _few_text(
     if summary["shortest"] is not None:
         yield labelled("shortest", summary["shortest"]["text"])
     for other in summary["others"]:
-        found = f"{other['id']} in {text.commands(other['commands'])}: {other['trace']}"
+        other_finding = f"{other['id']} in {text.commands(other['commands'])}: {other['trace']}"
         same = summary["cause"]["name"] == other["cause"]
-        yield labelled("also seen as" if same else "also found", found)
+        yield labelled("also seen as" if same else "also found", other_finding)
     yield from report.text(summary)
     yield report.verdict(summary)
 
 
 def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
-    """What speaks for the driver, not the engine, as the cause of a counterexample; in a line."""
+    """Return a line if the driver, not the engine, may have caused the counterexample. Otherwise
+    None."""
     if trace is None or is_ours(spec.text) or trace.violations[0].invariant == "INV-ALIVE":
         return None
     try:
@@ -241,9 +240,9 @@ def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
         told = [(command, engine.do(command)) for command in trace.commands]
     except (EngineFailed, EngineUnusable):
         return None
-    if any(nonsense(each, trace.config) for _, shown in told for each in shown):
+    if any(nonsense(snapshot, trace.config) for _, shown in told for snapshot in shown):
         return None
     choices = trace.setup.choices(engine.capabilities).choices
     seen = sign(ScriptRun(trace.config_name, trace.config, told, choices), engine.capabilities)
     asked = f"slotproof check-driver {shlex.quote(spec.argument)} {spec.options}".rstrip()
-    return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
+    return f"the driver may be wrong, not the engine: {seen}; run {asked}" if seen else None

@@ -1,4 +1,4 @@
-"""``slotproof show``: a trace, or the end of a log, for people, in every form."""
+"""``slotproof show``: a trace, or the violation at the end of a log, in a readable form."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from slotproof.traces import itf, spec_trace
 
 DOCUMENT = "json"
 _ENDINGS = {**forms.ENDINGS, DOCUMENT: ".json"}
-_BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda each: -len(each[1]))}
-"""The form that a file's end stands for, the longest end first."""
+_BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda item: -len(item[1]))}
+"""Form of each file ending, longest ending first."""
 _ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 
 Format = StrEnum("Format", ["TEXT", "MARKDOWN", "HTML", "PYTEST", "ISSUE", "SCRIPT"])
-"""Forms that a trace can be shown in."""
+"""Forms of a trace."""
 
-TRACES_HELP = "Files .itf.json, or logs as `validate` takes them; one, unless --all."
-FORMAT_HELP = f"{', '.join(Format)}. Default: what --out ends with, else text."
-OUT_HELP = f"A file to write, its form by its end ({_ENDS}); with --all a folder."
+TRACES_HELP = "An .itf.json file or an event log. Several with --all."
+FORMAT_HELP = f"{', '.join(Format)}. Default: by the ending of --out, else text."
+OUT_HELP = f"File to write. Its ending sets the form ({_ENDS}). With --all: a folder."
 RELEASES_HELP = "With --format issue: replay the trace on every release in `env list`."
 
 
@@ -44,32 +44,32 @@ def show(
     traces: list[Path] = typer.Argument(metavar="TRACE...", help=TRACES_HELP),
     form: Format | None = option("--format FORM", "Output", FORMAT_HELP),
     out: Path | None = option("--out FILE", "Output", OUT_HELP),
-    opened: bool = option("--open", "Output", "Open the page in the browser.", False),
+    opened: bool = option("--open", "Output", "Open the page in a browser.", False),
     everything: bool = option("--all", "Output", "Write every form of every trace.", False),
     releases: bool = option("--releases", "Output", RELEASES_HELP, False),
     as_json: bool = JSON,
 ) -> int:
-    """Show a trace, or what is wrong with a log, for people."""
+    """Show a trace, or the violation at the end of a log."""
     if releases and everything:
-        raise UsageProblem("--releases goes with --format issue, and not with --all")
+        raise UsageProblem("--releases applies only to --format issue: leave out --all")
     if everything:
         status = _all(traces, out, as_json)
         if opened and out is not None and (page := out / "index.html").exists():
             _open(page)
         return status
     if len(traces) > 1:
-        raise UsageProblem("several traces go with --all --out FOLDER")
+        raise UsageProblem("several traces need --all --out FOLDER")
     (path,) = traces
     if is_log(path):
         beside(out, [path])
     name = _form(form, out, opened, as_json)
     if releases and name != Format.ISSUE:
-        raise UsageProblem("--releases goes with --format issue")
+        raise UsageProblem("--releases applies only to --format issue")
     loaded = _load(path)
     if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
         raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and no "
-            "pages, and is shown as text only"
+            f"{path} is a trace of the spec alone (prove --mutant): it has no commands, "
+            "and can be shown only as text"
         )
     shown = _shown(name, loaded, path, releases)
     if opened and out is None:
@@ -87,7 +87,7 @@ def show(
 
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
-    """Return the form that is asked for, or that the file's end stands for; never two of them."""
+    """Return the form named by an option or a file ending. Raises :class:`UsageProblem` for two."""
     named = out.name if out is not None else ""
     by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
     said = {"--format": asked.value} if asked is not None else {}
@@ -115,7 +115,7 @@ def _open(page: Path) -> None:
 
 
 def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool) -> str:
-    """Return a trace in a form; a report perhaps with what other releases do."""
+    """Return a trace in a form. ``releases`` adds results on other releases to an issue report."""
     try:
         if name == DOCUMENT:
             document = loaded if isinstance(loaded, dict) else forms.document(loaded)
@@ -128,22 +128,22 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
         raise forms.odd(str(path), error) from None
     if name != Format.ISSUE:
         return forms.form(name, loaded, str(path))
-    # What has no report is refused before an engine starts. The report is of the engine without
-    # patches.
+    # Refuse a trace without a report before any engine starts. The report is about the engine
+    # without patches.
     forms.form(name, replace(loaded, patches=()), str(path))
     trace = unpatched(loaded, path) if loaded.patches else loaded
-    found = elsewhere(trace) if releases else ()
-    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), name)
+    results = elsewhere(trace) if releases else ()
+    return forms.made(lambda view, _: issue.render(view, results), trace, str(path), name)
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """Return a trace, or the document of one of the spec alone."""
+    """Return a trace, or the document of a trace of the spec alone."""
     if is_log(path):
         return end_of(path)
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
-        document = None  # load_trace says what is wrong
+        document = None  # load_trace reports the error
     if isinstance(document, dict) and spec_trace.is_one(document):
         return document
     return load_trace(path, to_run=False)

@@ -21,13 +21,13 @@ from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.terminal import Painted, plain
 
 _LABEL = 22
-"""Characters of the column that says what differs."""
+"""Width of the column of aspects, in characters."""
 
 
 def compared(
     trace: Trace, engine: EngineSpec, other: EngineSpec, profile: str | None, as_json: bool
 ) -> int:
-    """Print what two builds do with the commands of a trace; return 1 if they differ."""
+    """Print the behavior of two builds on a trace's commands. Return 1 if the builds differ."""
     recorded = _recorded(trace, Path(other.text)) if other.text.endswith(".json") else None
     played = []
     for spec in (engine,) if recorded else (engine, other):
@@ -36,54 +36,54 @@ def compared(
             played.append(sides.play(under_test, trace, profile))
     played += [recorded] if recorded else []
     try:
-        found = sides.differences(*played)
+        differences = sides.differences(*played)
     except forms.ODD as error:
         raise forms.odd(other.text, error) from None
     document = {
-        "status": int(bool(found)),
+        "status": int(bool(differences)),
         "a": played[0].name,
         "b": played[1].name,
         "commands": trace.commands,
-        "first": found[0].index + 1 if found else None,
-        "differences": [{"command": each.index + 1, "aspects": each.aspects} for each in found],
+        "first": differences[0].index + 1 if differences else None,
+        "differences": [{"command": at.index + 1, "aspects": at.aspects} for at in differences],
     }
-    return answer(document, _lines(trace, played, found), as_json)
+    return answer(document, _lines(trace, played, differences), as_json)
 
 
 def _recorded(trace: Trace, path: Path) -> Side:
-    """Return what a trace with the same commands recorded."""
+    """Return the states recorded in a second trace, which must have the same commands."""
     known = load_trace(path)
     if (known.commands, known.config, known.seed) != (trace.commands, trace.config, trace.seed):
-        raise UsageProblem(f"{path} has other commands, another configuration or another seed")
+        raise UsageProblem(f"{path} differs from the trace in commands, configuration or seed")
     if not known.states:
         raise UsageProblem(
             f"{path} has no states to compare: slotproof replay {shlex.quote(str(path))} "
-            "--engine E --out FILE makes them"
+            "--engine E --out FILE writes them"
         )
     return sides.recorded(known)
 
 
-def _lines(trace: Trace, played: list[Side], found: list[Difference]) -> Iterator[str | Painted]:
+def _lines(trace: Trace, played: list[Side], differ: list[Difference]) -> Iterator[str | Painted]:
     a, b = played
     count = len(trace.rows)
-    if not found:
+    if not differ:
         yield f"{a.name} and {b.name} do the same in all {count} commands"
         return
-    first = found[0].index
+    first = differ[0].index
     width = max(80, shutil.get_terminal_size((120, 24)).columns)
     column = (width - _LABEL - 9) // 2
     yield from (f"A  {a.name}", f"B  {b.name}", "")
-    yield f"the same after {first} of {count} commands:" if first else "they differ at once:"
+    yield f"the same after {first} of {count} commands:" if first else "the builds differ at once:"
     for number, row in enumerate(trace.rows[:first], 1):
         yield f"{number:>3}  {describe(row.command)}"
     yield ""
-    aspects = {each.index: each.aspects for each in found}
+    aspects = {difference.index: difference.aspects for difference in differ}
     for index in range(first, count):
         yield f"{index + 1:>3}  {describe(trace.rows[index].command)}"
         for name, pair in aspects.get(index, {}).items():
             yield from _beside(name, pair, column)
     yield ""
-    yield f"they differ from command {first + 1} on: {', '.join(found[0].aspects)}"
+    yield f"the builds differ from command {first + 1} on: {', '.join(differ[0].aspects)}"
 
 
 def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[Painted]:

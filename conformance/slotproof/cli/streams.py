@@ -1,7 +1,7 @@
-"""Standard streams whose writes never fail: a reader who leaves or a full disk ends no command.
+"""Standard streams whose writes never fail: a closed pipe or a full disk ends no command.
 
-A verdict must not depend on who reads it. What can't be delivered is dropped, and remembered for
-the exit status; no character is without a form in the encoding of the terminal.
+A verdict must not depend on its reader. Undelivered output is dropped and may change the status. A
+character outside the terminal's encoding is escaped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from slotproof.support.terminal import complain
 
 
 class Steady(TextIOWrapper):
-    """A text stream whose ``write`` and ``flush`` never fail."""
+    """Text stream whose ``write`` and ``flush`` never fail."""
 
     problem: OSError | None = None
-    """Why the rest was not delivered."""
+    """Error that stopped the delivery of output, or None."""
 
     def write(self, text: str) -> int:
         try:
@@ -37,16 +37,16 @@ class Steady(TextIOWrapper):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        """From here on into the void: what is still in the buffer, too, when Python exits."""
+        """Discard all further output, including the buffer that Python flushes at exit."""
         self.problem = self.problem or error
         with contextlib.suppress(OSError):
             _to_null(self.fileno())
 
 
 def install() -> None:
-    """Make the streams of this process steady. Where there is none (``>&-``), there is a void:
+    """Make the streams of this process steady. Open a closed stream (``>&-``) on the null device.
 
-    else the next file that is opened would take its place, and what is printed.
+    Otherwise the next file opened would get the stream's number, and the printed output.
     """
     for number in (0, 1, 2):
         try:
@@ -55,7 +55,7 @@ def install() -> None:
             _to_null(number)
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream: Any = getattr(sys, name)
-        # (the descriptor stays open with the stream that was there)
+        # (the descriptor of a detached stream stays open)
         buffer = open(number, "wb", closefd=False) if stream is None else stream.detach()  # noqa: SIM115
         encoding = "utf-8" if stream is None else stream.encoding
         steady = Steady(buffer, encoding, "backslashreplace", line_buffering=True)
@@ -64,17 +64,17 @@ def install() -> None:
 
 
 def flush() -> None:
-    """Write out what Python still holds; who is gone does not matter any more."""
+    """Write out the buffers of Python. A closed pipe no longer matters."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # missing, or closed
             stream.flush()
 
 
 def settled(code: int) -> int:
-    """The exit status, now that all is said.
+    """Return the exit status at the end of all output.
 
-    A reader who left (``| head -1``) changes nothing. Output that could not be written is told;
-    then 0 would promise what is not there, and becomes 2. Other statuses say more, and stay.
+    A reader that left (``| head -1``) changes nothing. Any other failed write is reported and turns
+    status 0 into 2. Other statuses stay, because they report more.
     """
     problem = sys.stdout.problem if isinstance(sys.stdout, Steady) else None
     if problem is None or problem.errno == errno.EPIPE:
@@ -85,6 +85,6 @@ def settled(code: int) -> int:
 
 def _to_null(number: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, number)  # inheritable: the streams of programs that are started
+    os.dup2(null, number)  # inheritable by the programs started later
     if null != number:
         os.close(null)

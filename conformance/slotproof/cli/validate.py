@@ -20,8 +20,8 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import say, say_all
 from slotproof.traces import itf
 
-LOG_HELP = "An event log: its file, or its files in order; - for standard input (`tail -F`)."
-OUT_HELP = "Write the first violation, and what came before it, for `show`."
+LOG_HELP = "Files of an event log, in order, or - for standard input."
+OUT_HELP = "File for the first violation and the events before it, for `show`."
 
 
 def validate(
@@ -34,21 +34,21 @@ def validate(
     """Check a recorded event log against the spec, without the engine."""
     judge = Judge(log, options.known_profile(profile), options.known_clauses(ignore))
     if STDIN in log and len(log) > 1:
-        raise UsageProblem("- is standard input: name it alone")
+        raise UsageProblem("- is standard input: leave out the other logs")
     beside(out, log)
     verdict = judge.verdict
-    with interrupts.held():  # what is told and written is whole
+    with interrupts.held():  # no interrupt may cut a document
         try:
-            for found in judge.findings():
-                if found is verdict.found:  # at once: whoever follows a log may be killed
-                    _write(out, trace := report.trace_of(verdict, found, profile))
+            for violation in judge.findings():
+                if violation is verdict.found:  # at once: a follower of a log may be killed
+                    _write(out, trace := report.trace_of(verdict, violation, profile))
                     if not as_json:
                         _tell(trace)
         except KeyboardInterrupt:
-            if not verdict.headers:  # there is nothing to report of
+            if not verdict.headers:  # nothing to report
                 raise
             verdict.interrupted = True
-        if verdict.found is not None:  # with what was found later
+        if verdict.found is not None:  # again, with later violations
             _write(out, report.trace_of(verdict, verdict.found, profile))
     written = str(out) if out and verdict.found else None
     where = [f"trace: {out} (slotproof show {out})"] if written else []
@@ -64,13 +64,13 @@ def _write(out: Path | None, trace: Trace) -> None:
 
 def _tell(trace: Trace) -> None:
     assert trace.recorded is not None
-    known = replace(trace.recorded, later=(), not_judged={})  # the report has these
-    say_all(text.painted(text.render(replace(trace, recorded=known))))
+    first = replace(trace.recorded, later=(), not_judged={})  # the report lists the rest
+    say_all(text.painted(text.render(replace(trace, recorded=first))))
     say("")
 
 
 def beside(out: Path | None, logs: list[Path]) -> None:
-    """Check that a file can be written and is none of the log's."""
+    """Raise :class:`UsageProblem` if a file can't be written, or is one of the logs."""
     options.writable_file(out)
     if out is not None and out.exists() and any(f.exists() and out.samefile(f) for f in logs):
         raise UsageProblem(f"--out {out} is the log itself: name another file")

@@ -1,4 +1,4 @@
-"""What `slotproof check-driver` looks at: each check of a driver, and how it did in all of them."""
+"""Checks run by `slotproof check-driver`, and their results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CHECKS: tuple[Check, ...] = (
     *(snapshots.events, meanings.order, meanings.parameters, snapshots.determinism),
     *(answers.bye, answers.end_of_input, answers.ids, answers.quiet),
 )
-"""In the order in which they are made and shown; the last two report what the others met."""
+"""All checks, in order of execution and output. The last two report what other checks recorded."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a driver did in one check."""
+    """Result of one check."""
 
     check: Check
     result: Literal["ok", "not ok", "not asked"]
@@ -36,32 +36,32 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """A driver and how it did in all checks."""
+    """Results of all checks of one driver."""
 
     engine: str
     version: str
     configs: list[str]
-    """The configurations that it was asked with, by name; empty where it takes none."""
+    """Names of the configurations used. Empty if the driver accepts none."""
     results: list[Result]
 
     @property
     def clean(self) -> bool:
-        return all(each.result == "ok" for each in self.results)
+        return all(result.result == "ok" for result in self.results)
 
 
 def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Report:
-    """Make every check. One that breaks the driver costs a restart, not those after it.
+    """Run every check. A driver broken by a check is restarted for the next check.
 
-    Raises :class:`EngineUnusable` where the driver does not start.
+    Raises :class:`EngineUnusable` if the driver does not start.
     """
     try:
         hello = introduced(lambda: _welcome(driver))
-        if HELLO.misfit(hello) is None:  # else the handshake will say why
+        if HELLO.misfit(hello) is None:  # An invalid hello is reported by the handshake check.
             driver.capabilities = Capabilities.from_json(hello["capabilities"])
         _choose(driver)
         results = []
-        for each in CHECKS:
-            results.append(_made(driver, each))
+        for item in CHECKS:
+            results.append(_made(driver, item))
             tell(results[-1])
         engine = hello.get("engine")
         names = engine if isinstance(engine, dict) else {}
@@ -79,9 +79,9 @@ def _welcome(driver: Driver) -> Any:
 
 
 def _choose(driver: Driver) -> None:
-    """The first configuration that the driver takes, and the first of larger pages."""
+    """Choose the first configuration that the driver accepts, and the first with larger pages."""
     for name, config in CONFIGS.items():
-        sizes = {each.page_size for each in driver.configs.values()}
+        sizes = {config.page_size for config in driver.configs.values()}
         wanted = not sizes or (sizes == {1} and config.page_size > 1)
         if not wanted or driver.capabilities is None or driver.capabilities.refuses(config):
             continue
@@ -96,7 +96,7 @@ def _choose(driver: Driver) -> None:
 def _made(driver: Driver, check: Check) -> Result:
     seen: list[str] = []
     try:
-        seen.extend(each[: bounds.SEEN_CHARS] for each in check.look(driver))
+        seen.extend(line[: bounds.SEEN_CHARS] for line in check.look(driver))
     except NotAsked as why:
         if not seen:
             return Result(check, "not asked", [str(why)[: bounds.SEEN_CHARS]])

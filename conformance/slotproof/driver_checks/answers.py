@@ -1,4 +1,4 @@
-"""Checks of what a driver answers to messages, and of how it ends."""
+"""Checks of the driver's answers to messages, and of its exit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from slotproof.driver_checks.driver import Driver, checks, refused
 from slotproof.protocol.messages import HELLO, PROTOCOL
 
 OTHER = 999
-"""A protocol that nobody speaks."""
+"""Protocol number that no driver supports."""
 PATIENCE = 1.0
-"""Seconds that a driver may take to end."""
+"""Seconds within which a driver must exit."""
 
 
 @checks("see “Capabilities” in docs/reference/protocol.md for the fields")
@@ -23,33 +23,33 @@ def handshake(driver: Driver) -> Iterator[str]:
         yield problem
 
 
-@checks(f'compare "protocol" with {PROTOCOL}; answer usage where it is another')
+@checks(f'compare "protocol" with {PROTOCOL}; answer usage if the number differs')
 def versions(driver: Driver) -> Iterator[str]:
     """Hello for another protocol is refused, or answered with the driver's own number."""
     answer = driver.ask({"op": "hello", "protocol": OTHER}, driver.start_timeout)
     result = answer.get("result")
     if answer["ok"] and (not isinstance(result, dict) or result.get("protocol") != PROTOCOL):
-        said = result.get("protocol") if isinstance(result, dict) else result
-        yield f"hello for protocol {OTHER} is answered with protocol {said!r}"
+        number = result.get("protocol") if isinstance(result, dict) else result
+        yield f"hello for protocol {OTHER} is answered with protocol {number!r}"
 
 
-@checks("end the chain of ops with a branch that answers usage")
+@checks("end the chain of ops with a branch for usage")
 def unknown_message(driver: Driver) -> Iterator[str]:
-    """A message that it does not know is answered with usage."""
+    """An unknown message is answered with usage."""
     for message in ({"op": "sing"}, {"op": None}, {}):
         yield from refused(driver.ask(message), f"{message}")
 
 
 @checks("parse inside the try that turns errors into answers; without an id answer null")
 def bad_line(driver: Driver) -> Iterator[str]:
-    """A line that is no JSON object is answered with usage, and the driver goes on."""
+    """A line without a JSON object is answered with usage, and the driver continues."""
     for line in ('{"op": "do", ', "[1, 2]", "7"):
         yield from refused(driver.say(line), f"the line {line!r}")
 
 
-@checks("look the command up in a table of those that are offered")
+@checks("look the command up in a table of the offered commands")
 def unknown_command(driver: Driver) -> Iterator[str]:
-    """A command that it does not know is answered with usage."""
+    """An unknown command is answered with usage."""
     driver.fresh()
     for command in ({"do": "dance"}, {"do": "__init__"}, {}):
         yield from refused(driver.do(command), f"command {command}")
@@ -57,7 +57,7 @@ def unknown_command(driver: Driver) -> Iterator[str]:
 
 @checks("check fields and types before the command goes to the inbox")
 def bad_arguments(driver: Driver) -> Iterator[str]:
-    """A command with fields missing or wrong is answered with usage, and changes nothing."""
+    """A command with missing or wrong fields is answered with usage, and changes nothing."""
     driver.fresh()
     before = driver.one()
     for command in (
@@ -69,33 +69,33 @@ def bad_arguments(driver: Driver) -> Iterator[str]:
         yield from refused(driver.do(command), f"{command}")
     after = driver.one()
     if after["consumed"] or after["messages"] or after["iter"] != before["iter"] + 1:
-        yield "after refused commands the next step is not one that had nothing to do"
+        yield "the step after refused commands still has something to do"
 
 
 @checks("check the configuration before an engine is built; name the field in the error")
 def impossible_config(driver: Driver) -> Iterator[str]:
-    """A reset with a configuration that can't be is answered with usage."""
+    """A reset with an impossible configuration is answered with usage."""
     good = driver.config.to_json()
     for change in ({"page_size": 0}, {"total_tokens": -1}, {"rows": "many"}):
         yield from refused(driver.reset({**good, **change}), f"a configuration with {change}")
     answer = driver.reset()
     if not answer["ok"]:
-        yield f"a good reset after them is answered with: {answer.get('error')}"
+        yield f"a valid reset after refused resets is answered with: {answer.get('error')}"
 
 
 @checks('copy "id" into every answer, also into errors')
 def ids(driver: Driver) -> Iterator[str]:
-    """Each answer repeats the id of its message."""
+    """Every answer repeats the id of its message."""
     yield from driver.numbered
 
 
 @checks("print to standard error; move descriptor 1 aside before the engine is imported")
 def quiet(driver: Driver) -> Iterator[str]:
     """Standard output carries answers and nothing else."""
-    yield from (f"a line that is no answer: {line}" for line in driver.noise)
+    yield from (f"a line without an answer: {line}" for line in driver.noise)
 
 
-@checks("leave the loop after the answer; end what was started")
+@checks("leave the loop after the answer; end every process that the driver started")
 def bye(driver: Driver) -> Iterator[str]:
     """Bye is answered, then the driver exits within a second."""
     driver.again()
@@ -105,9 +105,9 @@ def bye(driver: Driver) -> Iterator[str]:
     yield from _gone(driver, "bye")
 
 
-@checks("read until the end of standard input, then exit: nobody will ask again")
+@checks("read until the end of standard input, then exit: no message can follow")
 def end_of_input(driver: Driver) -> Iterator[str]:
-    """The end of its input ends the driver within a second, with status 0."""
+    """At the end of its input the driver exits within a second, with status 0."""
     driver.again().end_input()
     yield from _gone(driver, "the end of its input")
 
@@ -115,7 +115,7 @@ def end_of_input(driver: Driver) -> Iterator[str]:
 def _gone(driver: Driver, what: str) -> Iterator[str]:
     started = time.monotonic()
     if (status := driver.start().wait(PATIENCE)) is None:
-        yield f"it still runs {time.monotonic() - started:.0f} s after {what}"
+        yield f"the driver still runs {time.monotonic() - started:.0f} s after {what}"
     elif status:
-        yield f"after {what} it exits with status {status}"
+        yield f"the driver exits with status {status} after {what}"
     driver.leave()

@@ -1,4 +1,4 @@
-"""A driver under test: raw messages to it, and what it says, however odd; what a check is."""
+"""Driver under test, with its raw messages and answers, and the definition of a check."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from slotproof_model.spec.profiles import PROFILES, Choices
 
 Answer = dict[str, Any]
 ASKED = 120
-"""Characters of a message that is quoted."""
+"""Largest number of characters of a quoted message."""
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7, 8, 9]
-"""More than two pages of four."""
+"""Prompt that is longer than two pages of four tokens."""
 SCRIPT: tuple[Command, ...] = (
     {"do": "open", "session": "s1"},
     {"do": "open", "session": "s2"},
@@ -43,16 +43,16 @@ SCRIPT: tuple[Command, ...] = (
     {"do": "close", "session": "s1"},
     {"do": "step", "n": 2},
 )
-"""A short script: two sessions, three turns, an abort, a close."""
+"""Short script with two sessions, three turns, an abort and a close."""
 
 
 class NotAsked(Exception):
-    """A check can't be made, because of something that another one reports."""
+    """A check that cannot run, because another check reports a fault that prevents it."""
 
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """A run of the script in one configuration, with all snapshots that it showed."""
+    """A run of the script in one configuration, with all snapshots."""
 
     name: str
     config: EngineConfig
@@ -61,7 +61,7 @@ class ScriptRun:
 
     @property
     def moments(self) -> Iterator[tuple[Snapshot, Snapshot, Client]]:
-        """Each snapshot after the one before it, and what clients know by then."""
+        """Snapshots, each with the previous snapshot and the state of the clients at that time."""
         client, before = Client(choices=self.choices), empty_snapshot()
         for command, shown in self.told:
             client.sends(command)
@@ -73,16 +73,15 @@ class ScriptRun:
                 before = snapshot
 
     def at(self, snapshot: Snapshot, what: str) -> str:
-        """Something that was seen, and where."""
+        """Return the text, preceded by the configuration and the iteration."""
         return f"{self.name}, iteration {snapshot['iter']}: {what}"
 
 
 @dataclass
 class Driver:
-    """A driver that is started when it is needed, and again after it broke.
+    """A driver process, started when needed and restarted after a failure.
 
-    Answers are taken as they come: a wrong ``id`` or a line that is no answer is
-    noted, not fatal. Times in seconds.
+    A wrong ``id`` or a line without an answer is recorded and is not fatal. Times are in seconds.
     """
 
     argv: Sequence[str]
@@ -90,19 +89,19 @@ class Driver:
     start_timeout: float = START_TIMEOUT
     config: EngineConfig = field(default_factory=EngineConfig)
     configs: dict[str, EngineConfig] = field(default_factory=dict)
-    """Those that it is asked to live in, by name: the one above, and one with larger pages."""
+    """Configurations for the script, by name: ``config``, and the first with larger pages."""
     capabilities: Capabilities | None = None
     noise: list[str] = field(default_factory=list)
-    """Lines on standard output that are no answers; the first ones."""
+    """First lines on standard output that are no answers."""
     numbered: list[str] = field(default_factory=list)
-    """Answers with another id than their message's; the first ones."""
+    """First answers whose ``id`` is not the message's."""
     welcome: Answer = field(default_factory=dict)
-    """The answer to the first hello."""
+    """Answer to the first hello."""
     pipe: Pipe | None = None
     _next: int = 0
 
     def start(self) -> Pipe:
-        """The driver's process; a new one that has said hello if there is none."""
+        """Return the running process. If there is none, start one and send hello."""
         if self.pipe is None:
             self.pipe = Pipe(self.argv)
             hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
@@ -110,23 +109,23 @@ class Driver:
         return self.pipe
 
     def again(self) -> Pipe:
-        """Another process."""
+        """Restart the driver."""
         self.leave()
         return self.start()
 
     def leave(self) -> None:
-        """End the driver, whatever it is doing."""
+        """Kill the driver's process."""
         if self.pipe is not None:
             self.pipe.kill()
             self.pipe = None
 
     def ask(self, message: Answer, timeout: float | None = None) -> Answer:
-        """The answer to a message. :class:`EngineFailed` where none comes."""
+        """Send a message and return its answer. Raises :class:`EngineFailed` if no answer comes."""
         self._next += 1
         return self.say(json.dumps({**message, "id": self._next}), timeout, self._next)
 
     def say(self, line: str, timeout: float | None = None, number: int | None = None) -> Answer:
-        """The answer to a line, which may be anything."""
+        """Send a line, which need not be a message, and return the answer."""
         pipe, odd = self.start(), ""
         limit = self.step_timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
@@ -136,7 +135,7 @@ class Driver:
                 answer, wrong = _answer(pipe.line(max(0.0, deadline - time.monotonic())))
                 if answer is not None:
                     break
-                odd = odd or f"; it said {wrong}"
+                odd = odd or f"; the driver wrote {wrong}"
                 self.noise += [wrong] if len(self.noise) < bounds.SEEN_LINES else []
         except EngineFailed as failure:
             self.leave()
@@ -157,16 +156,16 @@ class Driver:
         limit = self.step_timeout * max(1, count if isinstance(count, int) else 1)
         return self.ask({"op": "do", "command": command}, limit)
 
-    # What other checks vouch for ---------------------------------------------------
+    # Helpers that rely on other checks ----------------------------------------------
 
     def fresh(self, config: EngineConfig | None = None) -> None:
-        """A reset that works; :class:`NotAsked` where it does not."""
+        """Reset the engine. Raise :class:`NotAsked` if the reset fails."""
         answer = self.reset(config.to_json() if config else None)
         if not answer["ok"]:
             raise NotAsked(f"reset is answered with: {answer.get('error')}")
 
     def shown(self, command: Command) -> list[Snapshot]:
-        """Snapshots of a command; :class:`NotAsked` where they can't be read."""
+        """Run a command. Return its snapshots. Raises :class:`NotAsked` if they can't be read."""
         answer = self.do(command)
         if not answer["ok"]:
             raise NotAsked(f"{command['do']} is answered with: {answer.get('error')}")
@@ -175,42 +174,42 @@ class Driver:
         return cast("list[Snapshot]", answer["result"]["snapshots"])
 
     def one(self) -> Snapshot:
-        """The snapshot of one step."""
-        if not (found := self.shown({"do": "step", "n": 1})):
-            raise NotAsked("a step shows nothing")
-        return found[-1]
+        """Run one step and return its snapshot."""
+        if not (snapshots := self.shown({"do": "step", "n": 1})):
+            raise NotAsked("a step shows no snapshot")
+        return snapshots[-1]
 
     def live(self) -> list[Snapshot]:
-        """The script, as far as the driver offers its commands."""
+        """Run the commands of the script that the driver offers. Return the snapshots."""
         return [snapshot for command in self.script() for snapshot in self.shown(command)]
 
     def script_runs(self) -> Iterator[ScriptRun]:
-        """Run the script in every configuration, on a fresh engine each."""
+        """Yield a run of the script per configuration, each on a fresh engine."""
         for name, config in (self.configs or {"": self.config}).items():
             self.fresh(config)
-            told = [(each, self.shown(each)) for each in self.script()]
+            told = [(command, self.shown(command)) for command in self.script()]
             run = ScriptRun(name, config, told, self.choices(config))
-            if any(nonsense(each, config) for _, shown in run.told for each in shown):
+            if any(nonsense(snapshot, config) for _, shown in run.told for snapshot in shown):
                 raise NotAsked("snapshots make no sense")
             yield run
 
     def choices(self, config: EngineConfig) -> Choices:
-        """What its profile and the configuration choose; the reference's, where it names none."""
+        """Return the profile's choices for a configuration, or the reference's choices."""
         offered = self.capabilities
         if offered is None or offered.profile not in PROFILES:
             return PROFILES["reference"].choices
         return Setup(config).choices(offered).choices
 
     def offered(self) -> Capabilities:
-        """Return what it offers; raise :class:`NotAsked` where that is not known."""
+        """Return the driver's capabilities. Raises :class:`NotAsked` if its hello has none."""
         if self.capabilities is None:
-            raise NotAsked("the capabilities are not known")
+            raise NotAsked("the hello gave no capabilities")
         return self.capabilities
 
     def first_wrong(
         self, look: Callable[[ScriptRun, Snapshot, Client], str | None]
     ) -> Iterator[str]:
-        """The first thing that is wrong of all that the script shows, and where."""
+        """Yield the first fault that ``look`` finds in the script's snapshots, with its place."""
         for run in self.script_runs():
             for _, snapshot, client in run.moments:
                 if wrong := look(run, snapshot, client):
@@ -218,7 +217,7 @@ class Driver:
                     return
 
     def script(self) -> Iterator[Command]:
-        """The commands of the script that the driver offers."""
+        """Yield the commands of the script that the driver offers."""
         offered = FIELDS.keys() if self.capabilities is None else self.capabilities.commands
         yield from (command for command in SCRIPT if command["do"] in offered)
 
@@ -227,26 +226,26 @@ Look = Callable[[Driver], Iterator[str]]
 
 
 class Check:
-    """One thing that a driver does well, by a function: its name, and its docstring as sentence."""
+    """A check made from a function. The function gives the name, and its docstring the sentence."""
 
     def __init__(self, look: Look, fix: str) -> None:
         self.look, self.fix = look, fix
-        """Yields what is wrong, one line each; what to do then."""
+        """Function that yields a line per fault, and advice on how to repair the driver."""
         self.name = look.__name__.replace("_", "-")
         self.sentence = (look.__doc__ or "").rstrip(".")
         self.sentence = self.sentence[:1].lower() + self.sentence[1:]
 
 
 def checks(fix: str) -> Callable[[Look], Check]:
-    """Return what makes a :class:`Check` of a function."""
+    """Return a decorator that makes a :class:`Check` of a function."""
     return partial(Check, fix=fix)
 
 
 def _answer(line: bytes) -> tuple[Answer | None, str]:
-    """The answer on a line, or what is there instead, and why that is none."""
+    """Return the answer on a line. Without an answer: None, a quote and the reason."""
     try:
         answer = jsontext.parse(line)
-        wrong = 'it is JSON, and no object with a truth as "ok"'
+        wrong = 'JSON, but no object with a boolean "ok"'
     except jsontext.BadJson as bad:
         answer, wrong = None, str(bad)
     if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
@@ -255,11 +254,11 @@ def _answer(line: bytes) -> tuple[Answer | None, str]:
 
 
 def refused(answer: Answer, what: str) -> Iterator[str]:
-    """What is wrong with an answer that should say ``usage``."""
+    """Yield a fault if the answer is not ``usage`` with one line of text."""
     error = answer.get("error")
     if answer["ok"]:
         yield f"{what} is answered with a result: {json.dumps(answer.get('result'))[:80]}"
     elif answer.get("kind") != "usage":
         yield f"{what} is answered with kind {answer.get('kind')!r}: {error}"
     elif not isinstance(error, str) or not error.strip() or "\n" in error:
-        yield f"{what} is refused, and the error is no line of text: {error!r}"
+        yield f"{what} is refused, but the error is not one line of text: {error!r}"

@@ -1,4 +1,4 @@
-"""Checks of what figures mean: tokens or pages, positions, prompts, hashes; and of events."""
+"""Checks of what values mean: tokens or pages, positions, prompts, hashes, and events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def units(driver: Driver) -> Iterator[str]:
 
 
 def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
-    """What is in the wrong unit, for certain: it is off by the page size, or by a pool's pages."""
+    """Return the first value in a certainly wrong unit, such as pages for tokens, or None."""
     size = run.config.page_size
     meant = {"full": run.config.total_tokens, "swa": run.config.swa_tokens}
     for name, pool in snapshot["pools"].items():
@@ -42,7 +42,7 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
             moved = taken and not {page // size for page in numbers} & {*pool["free"]}
             if moved or (size > 1 and max(numbers, default=0) >= most):
                 which = "KV indices where page numbers are meant"
-                return f"{name}: {what} has {max(numbers)}, and there are {pages} pages: {which}"
+                return f"{name}: {what} has {max(numbers)}, but the pool has {pages} pages: {which}"
         cached = pool["evictable"] + pool["protected"]
         figures = {
             "total": (total, pages),
@@ -51,23 +51,23 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
         }
         for what, (shown, count) in figures.items():
             if size > 1 and shown == count > 0:
-                return f"{name}: {what} is {shown}, that is {count} pages: {_TURNED}"
-        said: Mapping[str, int] = snapshot["checker"]["pools"].get(name, {})  # type: ignore[assignment]
-        if size > 1 and said.get("total") == pages:
-            return f"{name}: the check's total is {pages}, of {total} tokens: {_TURNED}"
+                return f"{name}: {what} is {shown} for {count} pages: {_TURNED}"
+        checked: Mapping[str, int] = snapshot["checker"]["pools"].get(name, {})  # type: ignore[assignment]
+        if size > 1 and checked.get("total") == pages:
+            return f"{name}: the check's total is {pages} for {total} tokens: {_TURNED}"
     return None
 
 
 def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
-    """A length that covers what was computed if it is pages, and does not if it is tokens."""
+    """Return a length that is too short for the computed tokens, unless its unit is pages."""
     size = run.config.page_size
     for rid, view in snapshot["requests"].items() if size > 1 else ():
         prompt = client.prompt_of(rid)
         if prompt is None or view["phase"] != "running" or not view["output"]:
             continue
-        computed = len(prompt) + view["output"] - 1  # at least, for a token was sampled after it
+        computed = len(prompt) + view["output"] - 1  # The last token may have no KV yet.
         if view["C"] < computed and view["C"] in (computed // size, -(-computed // size)):
-            return f"C of {rid} is {view['C']}, of {computed} tokens computed: {_TURNED}"
+            return f"C of {rid} is {view['C']} for {computed} computed tokens: {_TURNED}"
     return None
 
 
@@ -80,7 +80,7 @@ def positions(driver: Driver) -> Iterator[str]:
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
-    """Rows with what they show and the positions that they should, unless on loan."""
+    """Yield name, KV indices and number of expected positions for each row not on loan."""
     for name, view in (*snapshot["slots"].items(), *snapshot["requests"].items()):
         if view["row"] >= 0 and not view.get("lent"):
             shown: Mapping[str, list[int]] = snapshot["rows"]["used"].get(str(view["row"]), {})  # type: ignore[assignment]
@@ -88,10 +88,10 @@ def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
 
 
 def _paged(snapshot: Snapshot, size: int) -> str | None:
-    """A row that shows pages: one number for each of them, or the same for all its positions."""
+    """Return a row that lists pages: one entry per page, or the page number of each position."""
     for row, shown, allocated in _rows(snapshot):
         if 0 < len(shown) < allocated and len(shown) == -(-allocated // size):
-            return f"{row} shows {len(shown)} of {allocated} positions: one for each page, it seems"
+            return f"{row} shows {len(shown)} of {allocated} positions: apparently one per page"
         pages = [shown[start : start + size] for start in range(0, len(shown), size)]
         if any(len(page) > 1 for page in pages) and all(len({*page}) == 1 for page in pages):
             return f"{row} shows {shown[0]} for positions 0 and 1: page numbers, not KV indices"
@@ -103,43 +103,43 @@ def _cut_short(snapshot: Snapshot) -> str | None:
     return next((f"{row} shows {few} of {most} positions" for row, few, most in short), None)
 
 
-@checks("prompt: history and new tokens; history: of finished turns, prompt and output")
+@checks("prompt: history and new tokens; history: prompt and output of finished turns")
 def prompts(driver: Driver) -> Iterator[str]:
     """Prompts and histories are whole, and counted in tokens."""
     yield from driver.first_wrong(_not_whole)
 
 
 def _not_whole(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
-    for each in _hashed_tokens(snapshot, client):
-        length = len(each.tokens)
-        alone = 0 < each.length == len(each.new) < length
-        in_pages = 0 < each.length == length // run.config.page_size < length
-        if alone or in_pages:  # else it may be the engine
-            why = "its new tokens alone" if alone else _TURNED
-            return f"{each.what} has {each.length} tokens of {length}: {why}"
+    for hashed in _hashed_tokens(snapshot, client):
+        length = len(hashed.tokens)
+        alone = 0 < hashed.length == len(hashed.new) < length
+        in_pages = 0 < hashed.length == length // run.config.page_size < length
+        if alone or in_pages:  # Any other difference may be the engine's bug.
+            why = "only the new tokens" if alone else _TURNED
+            return f"{hashed.what} has {hashed.length} tokens of {length}: {why}"
     return None
 
 
 @checks('hash: CRC-32 of the decimal ids joined by commas, "5,6,7", unsigned; or null')
 def hashes(driver: Driver) -> Iterator[str]:
-    """Hashes are those of the protocol, of all tokens of prompt or history."""
+    """Hashes follow the protocol and cover all tokens of a prompt or a history."""
     for run in driver.script_runs():
-        right = False  # once it was, another hash is one of other tokens: the engine's, perhaps
+        right = False  # After one right hash, a wrong hash may be the engine's bug.
         for _, snapshot, client in run.moments:
-            for each in _hashed_tokens(snapshot, client):
-                if each.hash is None or not each.tokens:
+            for hashed in _hashed_tokens(snapshot, client):
+                if hashed.hash is None or not hashed.tokens:
                     continue
-                right = right or each.hash == token_hash(each.tokens)
-                alone = each.new and each.hash == token_hash(each.new)
-                seems = ", that of its new tokens alone" if alone else _hashed_as(each)
-                whole = each.length == len(each.tokens) and not right
-                if each.hash != token_hash(each.tokens) and (seems or whole):
-                    yield run.at(snapshot, _otherwise(each, seems))
+                right = right or hashed.hash == token_hash(hashed.tokens)
+                alone = hashed.new and hashed.hash == token_hash(hashed.new)
+                seems = ", the hash of the new tokens only" if alone else _hashed_as(hashed)
+                whole = hashed.length == len(hashed.tokens) and not right
+                if hashed.hash != token_hash(hashed.tokens) and (seems or whole):
+                    yield run.at(snapshot, _otherwise(hashed, seems))
                     return
 
 
 class HashedTokens(NamedTuple):
-    """A prompt or a history, with the hash that a snapshot shows and the tokens clients sent."""
+    """A prompt or a history, with its hash in the snapshot and the tokens that clients sent."""
 
     what: str
     length: int
@@ -162,9 +162,11 @@ def _hashed_tokens(snapshot: Snapshot, client: Client) -> Iterator[HashedTokens]
             yield HashedTokens(f"the history of {sid}", length, session["hash"], tokens, [])
 
 
-def _otherwise(each: HashedTokens, seems: str) -> str:
-    right = token_hash(each.tokens)
-    return f"the hash of {each.what} is {each.hash}{seems}; that of its tokens is {right}"
+def _otherwise(hashed: HashedTokens, seems: str) -> str:
+    right = token_hash(hashed.tokens)
+    return (
+        f"the hash of {hashed.what} is {hashed.hash}{seems}, but the hash of its tokens is {right}"
+    )
 
 
 _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
@@ -177,40 +179,42 @@ _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
     "ids as 8 bytes": lambda ids: zlib.crc32(b"".join(i.to_bytes(8, "little") for i in ids)),
     "Adler-32": lambda ids: zlib.adler32(",".join(map(str, ids)).encode()),
 }
-"""What drivers took for it."""
+"""Wrong ways to compute a hash, as seen in drivers."""
 
 
-def _hashed_as(each: HashedTokens) -> str:
-    """What a wrong hash is, where that can be told."""
-    right, ids = token_hash(each.tokens), each.tokens
-    if each.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
+def _hashed_as(hashed: HashedTokens) -> str:
+    """Return which wrong way gives this hash, or "" if none does."""
+    right, ids = token_hash(hashed.tokens), hashed.tokens
+    if hashed.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
         return ""
-    return next((f", that of {name}" for name, of in _RECIPES.items() if of(ids) == each.hash), "")
+    return next(
+        (f", the hash of {name}" for name, of in _RECIPES.items() if of(ids) == hashed.hash), ""
+    )
 
 
 def _crc(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-@checks("append each event to one list where the engine does it, also those of other modules")
+@checks("append every event to one list at the place of its cause, in all modules")
 def order(driver: Driver) -> Iterator[str]:
-    """Events stand in the order in which they happened."""
+    """Events stand in the order of their occurrence."""
     yield from _misread(driver, ordered=True)
 
 
-@checks("see the table in “Events” in docs/reference/protocol.md; lengths are after the event")
+@checks("see the table in “Events” in docs/reference/protocol.md; give lengths after the event")
 def parameters(driver: Driver) -> Iterator[str]:
-    """Parameters of events mean what the protocol says, in tokens."""
+    """Event parameters follow the protocol, in tokens."""
     yield from _misread(driver, ordered=False)
 
 
 def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
     offered, seen = driver.offered(), set[str]()
     for run in driver.script_runs():
-        for snapshot, kind, words in _events(run, offered):
-            if (kind == ORDER) == ordered and words not in seen:
-                seen.add(words)
-                yield run.at(snapshot, words)
+        for snapshot, kind, message in _events(run, offered):
+            if (kind == ORDER) == ordered and message not in seen:
+                seen.add(message)
+                yield run.at(snapshot, message)
             if len(seen) == bounds.SEEN_LINES:
                 return
 
@@ -218,28 +222,30 @@ def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
 def _events(
     run: ScriptRun, offered: Capabilities, *, certain: bool = False
 ) -> Iterator[tuple[Snapshot, str, str]]:
-    """Events that the spec follows when they are read otherwise: in which iteration, and how.
-    ``certain``: also where the engine may do what it likes, and not a simple script."""
+    """Yield the events that fit the spec only under another reading: snapshot, kind and message.
+    ``certain``: report a wrong order only if an event comes before its request or session is
+    created."""
     config = run.config
     for before, snapshot, _ in run.moments:
         if events := snapshot.get("events"):
             width = snapshot["rows"].get("width", config.context_len)
             choices = Setup(config).choices(offered)
             constants = Constants(config.page_size, width, config.window, choices)
-            start, end = (abstract(each, constants) for each in (before, snapshot))
-            found = misread(start, events, end)
-            if found and not (certain and found[0] == ORDER and not unborn(start, events)):
-                yield snapshot, *found
+            start, end = (abstract(side, constants) for side in (before, snapshot))
+            reading = misread(start, events, end)
+            if reading and not (certain and reading[0] == ORDER and not unborn(start, events)):
+                yield snapshot, *reading
 
 
 def sign(run: ScriptRun, offered: Capabilities) -> str | None:
-    """What of a counterexample is the driver's rather than the engine's; ``None`` where nothing is
-    that no bug of an engine looks like."""
+    """Return a fault in the run that only the driver can cause, or None."""
     for _, snapshot, client in run.moments:
         wrong = in_units(run, snapshot) or _paged(snapshot, run.config.page_size)
-        hashed = ((each, _hashed_as(each)) for each in _hashed_tokens(snapshot, client))
-        wrong = wrong or next((_otherwise(each, seems) for each, seems in hashed if seems), None)
+        hashed = ((tokens, _hashed_as(tokens)) for tokens in _hashed_tokens(snapshot, client))
+        wrong = wrong or next(
+            (_otherwise(tokens, seems) for tokens, seems in hashed if seems), None
+        )
         if wrong is not None:
             return run.at(snapshot, wrong)
-    told = _events(run, offered, certain=True)
-    return next((run.at(snapshot, words) for snapshot, _, words in told), None)
+    misreadings = _events(run, offered, certain=True)
+    return next((run.at(snapshot, message) for snapshot, _, message in misreadings), None)

@@ -1,4 +1,4 @@
-"""Checks of snapshots: complete, in themselves consistent, and fresh after a reset."""
+"""Checks of snapshots: they are complete and consistent, and a reset leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TURN: Command = {**SCRIPT[2], "tokens": [1, 2, 3], "max_new": 2}
 
 
 @checks(
-    "see “Snapshot” in docs/reference/protocol.md, the path names the field; what is raised is the "
-    "engine's or the driver's own: the place is named"
+    "see “Snapshot” in docs/reference/protocol.md for the path's field; an exception names the "
+    "place, in the engine or the driver"
 )
 def snapshot(driver: Driver) -> Iterator[str]:
     """Every snapshot is complete and follows the schema."""
@@ -43,7 +43,7 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
         wrong = SNAPSHOTS.line(answer.get("result"))
         for snapshot in answer["result"]["snapshots"] if wrong is None else ():
             missing = wanted - snapshot["pools"].keys()
-            wrong = f"there is no pool {min(missing)!r}" if missing else nonsense(snapshot, config)
+            wrong = f"pool {min(missing)!r} is missing" if missing else nonsense(snapshot, config)
             if wrong is not None:
                 break
         if wrong is not None:
@@ -53,30 +53,30 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
 
 @checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
 def reset(driver: Driver) -> Iterator[str]:
-    """A reset, also twice, gives an engine with nothing of the life before."""
+    """A reset, also a repeated one, gives an engine with nothing left of the last run."""
     driver.fresh()
     driver.live()
     driver.do(OPEN)
-    driver.do(TURN)  # unread when the reset comes
+    driver.do(TURN)  # The commands are still unread when the next reset comes.
     driver.fresh()
     driver.fresh()
-    found = driver.one()
-    for name, pool in found["pools"].items():
+    snapshot = driver.one()
+    for name, pool in snapshot["pools"].items():
         pages = pool["total"] // driver.config.page_size
         if len(pool["free"]) != pages:
             yield f"{len(pool['free'])} of {pages} pages of pool {name} are free after a reset"
-    if len(found["rows"]["free"]) != found["rows"]["total"]:
-        yield f"{len(found['rows']['free'])} of {found['rows']['total']} rows are free"
+    if len(snapshot["rows"]["free"]) != snapshot["rows"]["total"]:
+        yield f"{len(snapshot['rows']['free'])} of {snapshot['rows']['total']} rows are free"
     for name in ("sessions", "slots", "requests", "messages"):
-        if found[name]:  # type: ignore[literal-required]
-            yield f"{name} after a reset: {json.dumps(found[name])[:80]}"  # type: ignore[literal-required]
-    if found["iter"] != 1:
-        yield f"iter is {found['iter']} after a reset and one step"
+        if snapshot[name]:  # type: ignore[literal-required]
+            yield f"{name} after a reset: {json.dumps(snapshot[name])[:80]}"  # type: ignore[literal-required]
+    if snapshot["iter"] != 1:
+        yield f"iter is {snapshot['iter']} after a reset and one step"
 
 
-@checks("one snapshot per iteration, batch or not; count iter from 1, and not in tick")
+@checks("one snapshot per iteration, batch or not; count iter from 1, but not in tick")
 def empty_step(driver: Driver) -> Iterator[str]:
-    """A step with nothing to do is an iteration with a snapshot; tick shows one."""
+    """A step with nothing to do is an iteration with a snapshot, and tick shows one snapshot."""
     driver.fresh()
     answer = driver.do({"do": "step", "n": 3})
     if not answer["ok"]:
@@ -85,39 +85,39 @@ def empty_step(driver: Driver) -> Iterator[str]:
     result: Any = answer.get("result")
     if SNAPSHOTS.misfit(result) is not None:
         raise NotAsked("snapshots do not follow the schema")
-    found = result["snapshots"]
-    if len(found) != 3:
-        yield f"step 3 shows {len(found)} snapshots"
-    if [each.get("iter") for each in found] != list(range(1, len(found) + 1)):
-        yield f"iter goes {[each.get('iter') for each in found]}"
+    shown = result["snapshots"]
+    if len(shown) != 3:
+        yield f"step 3 shows {len(shown)} snapshots"
+    if [snapshot.get("iter") for snapshot in shown] != list(range(1, len(shown) + 1)):
+        yield f"iter goes {[snapshot.get('iter') for snapshot in shown]}"
     ticked = driver.shown({"do": "tick", "seconds": 1})
     if len(ticked) != 1:
-        yield f"tick shows {len(ticked)} snapshots, not one"
-    elif ticked[0]["iter"] != found[-1]["iter"]:
-        yield f"iter goes from {found[-1]['iter']} to {ticked[0]['iter']} in tick, no iteration"
+        yield f"tick shows {len(ticked)} snapshots instead of one"
+    elif ticked[0]["iter"] != shown[-1]["iter"]:
+        yield f"iter goes from {shown[-1]['iter']} to {ticked[0]['iter']} in a tick"
 
 
-@checks('queue them; answer {"snapshots": []}; set consumed in the step that reads them')
+@checks('queue commands; answer {"snapshots": []}; set consumed in the step that reads the queue')
 def inbox(driver: Driver) -> Iterator[str]:
-    """Commands wait for the next step, which says how many it consumed."""
+    """Commands wait for the next step, and the step reports the number consumed."""
     driver.fresh()
     for command in (OPEN, TURN):
-        if found := driver.shown(command):
-            yield f"{command['do']} shows {len(found)} snapshots; it goes to the inbox"
+        if shown := driver.shown(command):
+            yield f"{command['do']} shows {len(shown)} snapshots, but belongs in the inbox"
     read = driver.one()
     if read["consumed"] != 2:
-        yield f"a step after open and submit says that it consumed {read['consumed']} commands"
+        yield f"a step after open and submit reports {read['consumed']} consumed commands"
     again = driver.one()
     if again["consumed"]:
-        yield f"a step with nothing to read says that it consumed {again['consumed']} commands"
-    told = [message["type"] for message in read["messages"]]
-    if told[:1] != ["opened"]:
-        yield f"the client of the first open is told {told}"
+        yield f"a step with nothing to read reports {again['consumed']} consumed commands"
+    types = [message["type"] for message in read["messages"]]
+    if types[:1] != ["opened"]:
+        yield f"the client of the first open gets messages {types}"
 
 
 @checks("take figures and lists at the same moment; figures in tokens, lists in pages")
 def counts(driver: Driver) -> Iterator[str]:
-    """Figures agree with the lists beside them."""
+    """Figures agree with the lists in the same snapshot."""
     for run in driver.script_runs():
         evicted = 0
         for _, snapshot, _ in run.moments:
@@ -126,7 +126,7 @@ def counts(driver: Driver) -> Iterator[str]:
             wrong = _miscounted(snapshot, run.config.page_size)
             before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
             if wrong is None and evicted < before:
-                wrong = f"full: evicted was {before} and is {evicted}, it only grows"
+                wrong = f"full: evicted was {before} and is {evicted}, but can only grow"
             if wrong is not None:
                 yield run.at(snapshot, wrong)
                 return
@@ -145,30 +145,30 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
         return f"{len(rows['free'])} rows free, {len(rows['used'])} used, {rows['total']} in all"
     for sid, session in snapshot["sessions"].items():
         if session["inflight"] and session["inflight"] not in snapshot["requests"]:
-            return f"{sid} is in flight with {session['inflight']}, which is no request"
+            return f"{sid} is in flight with {session['inflight']}, but no such request exists"
     for ended in snapshot.get("ended", ()):
         if ended["rid"] in snapshot["requests"]:
-            return f"{ended['rid']} has ended, and is a request"
+            return f"{ended['rid']} is listed as ended and as a request"
     return None
 
 
 @checks("see “Events” in docs/reference/protocol.md, or offer no events")
 def events(driver: Driver) -> Iterator[str]:
-    """Events name known transitions with all their parameters, only where they are offered."""
+    """Events name known transitions with all parameters, and appear only if offered."""
     offered, seen = driver.offered(), list[str]()
-    for snapshot in (each for run in driver.script_runs() for _, each, _ in run.moments):
+    for snapshot in (shown for run in driver.script_runs() for _, shown, _ in run.moments):
         if ("events" in snapshot) != offered.events:
             yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
             return
         for transition, sid, rid, parameters in snapshot.get("events", []):
             name = str(transition)
             if name not in TRANSITIONS:
-                seen.append(f"there is no transition {name!r}")
+                seen.append(f"unknown transition {name!r}")
                 continue
             if missing := set(TRANSITIONS[name].names) - parameters.keys():
                 seen.append(f"{name} without {', '.join(sorted(missing))}")
             if sid is None and rid is None and TRANSITIONS[name].has_actor:
-                seen.append(f"{name} of nobody")
+                seen.append(f"{name} without a session or a request")
             if offered.transitions and name not in offered.transitions:
                 seen.append(f"{name} is not among the transitions offered")
     yield from dict.fromkeys(seen)
@@ -176,7 +176,7 @@ def events(driver: Driver) -> Iterator[str]:
 
 @checks("seed everything random; no wall-clock time, no set or hash order in what is shown")
 def determinism(driver: Driver) -> Iterator[str]:
-    """The same seed and commands show the same, in a new process too."""
+    """The same seed and commands give the same snapshots, in a new process too."""
     lives = []
     for _ in range(2):
         driver.again()

@@ -1,1 +1,1 @@
-"""Engines under test: the reference engine in-process, any other behind a pipe."""
+"""Engines under test. All run behind a pipe, except the reference engine in this process."""

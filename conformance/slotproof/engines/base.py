@@ -1,4 +1,4 @@
-"""What an engine under test has to do, what it says that it offers, and how it can fail."""
+"""Interface of an engine under test, its capabilities, and its failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
-    """The engine can't start, or not with this configuration. One line; exit status 2.
+    """An engine that can't start, or can't take the configuration. One line. Exit status 2.
 
     >>> from slotproof import Scenario
     >>> Scenario("cmd:")
@@ -34,9 +34,9 @@ How = Literal["crash", "hang"]
 
 
 class EngineFailed(Exception):
-    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
+    """A failure of the engine under test: an exception, a hang, a death or garbage (INV-ALIVE).
 
-    ``trace`` is its traceback, or the end of what its driver wrote on standard error.
+    ``trace`` is the engine's traceback, or the end of its driver's standard error.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class EngineFailed(Exception):
         super().__init__(message)
         self.how, self.trace = how, trace
         self.fault = "hang" if how == "hang" else fault
-        """How the driver itself failed: garbage, nonsense, death, hang; ``None`` where it told of
-        the engine's failure."""
+        """Failure of the driver itself: garbage, nonsense, death or hang. None if the driver works
+        and reported a failure of its engine."""
         self.broken = broken
-        """Whether the driver can't go on; otherwise it told of the failure itself."""
+        """True if the driver can't continue. False if the driver itself reported the failure."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the engine offers and what it can't show (protocol: Capabilities)."""
+    """Commands, features and limits of an engine (protocol: Capabilities)."""
 
     commands: frozenset[str]
     pools: tuple[str, ...] = ("full",)
@@ -65,54 +65,54 @@ class Capabilities:
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
     whole_chunks: bool = False
-    """A chunk has to be a multiple of the page."""
+    """The engine needs a chunk to be a whole number of pages."""
     whole_contexts: bool = False
-    """A pool has to hold a whole context."""
+    """The engine needs each pool to hold at least ``context_len`` tokens."""
     rounds_in_chunks: bool = False
-    """With chunks, drafts are one sequence, and a chunk holds a round of them."""
+    """With chunked prefills, drafts form one sequence, and a chunk exceeds a round's drafts."""
     margin: int = 0
-    """Tokens that it keeps free of context and pool beyond those that a request asks for."""
+    """Number of tokens that must stay free in context and pool, beyond the tokens of a request."""
     answers: dict[str, str] = field(default_factory=dict)
-    """What else it answers than the protocol lists, and when: other reasons of a finish;
-    ``refused`` for an open of a session that is not open; ``closed`` for an abort of a turn, which
-    ends its session."""
+    """Answers beyond the protocol, each with its condition. Names: further finish reasons,
+    ``refused`` if an engine can refuse to open a session that is not open, ``closed`` if aborting a
+    turn ends its session."""
     patches: tuple[str, ...] = ()
-    """Known bugs of the build that its driver has repaired in its own process, by name."""
+    """Names of the patches that the driver applied in its process. Each repairs a known bug."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
-        """Of a driver's hello, which was found to be of its type; what nobody reads is left out."""
+        """Return the capabilities in a validated hello. Unknown keys are dropped."""
         return TypeAdapter(cls).validate_python(data)
 
     def to_json(self) -> dict[str, Any]:
-        """The same for each order of its sets; what :meth:`from_json` reads."""
+        """Return a dictionary for :meth:`from_json`. Sets become sorted lists."""
         kinds = {"commands": sorted(self.commands), "transitions": sorted(self.transitions)}
         return asdict(self) | kinds
 
     @property
     def seen_to_make(self) -> frozenset[str]:
-        """The transitions that its events can tell of; none without events."""
+        """Transitions that the engine's events report. Empty for an engine without events."""
         return self.transitions if self.events else frozenset()
 
     @property
     def unseen(self) -> dict[str, str]:
-        """Everything that no snapshot of it shows, by name, and why."""
-        steps = {} if self.events else {"transitions": "the engine tells no events"}
+        """Facts that no snapshot of the engine shows, by name, each with the reason."""
+        steps = {} if self.events else {"transitions": "the engine reports no events"}
         return {**self.not_observed, **steps}
 
     def senseless(self) -> str | None:
-        """What an engine can't offer, in a line; ``None`` where all is well."""
+        """Return one line about the first impossible capability, or None."""
         if self.profile not in PROFILES:
             return f"there is no profile {self.profile!r}; there are: {', '.join(PROFILES)}"
         if unknown := sorted(self.transitions - TRANSITIONS.keys()):
             return f"there is no transition {unknown[0]!r}"
         if self.events and not self.transitions:
-            return "it tells events, and names no transition that they can be of"
+            return "it reports events, but names no transitions"
         missing = sorted(ALWAYS - self.commands)
-        return f"it does not offer “{missing[0]}”, as every engine does" if missing else None
+        return f"it does not offer “{missing[0]}”, which every engine must" if missing else None
 
     def refuses(self, config: EngineConfig) -> str | None:
-        """Why the engine can't take this configuration; ``None`` if it can."""
+        """Return the reason why the engine can't take this configuration, or None."""
         if config.page_size not in self.page_sizes:
             return f"page size {config.page_size} is not offered"
         if config.window and "swa" not in self.pools:
@@ -135,25 +135,25 @@ class Capabilities:
         return None
 
     def lacks(self, config: EngineConfig, commands: Iterable[Command]) -> str | None:
-        """What these commands need that the engine does not offer; ``None`` if it can."""
+        """Return the first command or setting that the engine does not support, or None."""
         for command in commands:
             if command["do"] not in self.commands:
                 return f"does not offer “{command['do']}”"
         reason = self.refuses(config)
-        return None if reason is None else f"can't be configured so: {reason}"
+        return None if reason is None else f"can't take this configuration: {reason}"
 
 
 def torch_missing(error: ModuleNotFoundError) -> Exception:
-    """Return what to raise when the reference engine can't be imported."""
+    """Return the exception to raise if the reference engine can't be imported."""
     if error.name != "torch":
         return error
     return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")
 
 
 def in_one_line(error: BaseException) -> str:
-    """An exception as it is told: its type, and the first line of what it says.
+    r"""Return the type of an exception and the first line of its message.
 
-    >>> in_one_line(ValueError("no such row\\nat all"))
+    >>> in_one_line(ValueError("no such row\nat all"))
     'ValueError: no such row'
     """
     return f"{type(error).__name__}: {error}".splitlines()[0]
@@ -161,7 +161,7 @@ def in_one_line(error: BaseException) -> str:
 
 @contextmanager
 def its_own_fault() -> Iterator[None]:
-    """Whatever the engine's code in here raises is a crash of the engine."""
+    """Report any exception in the block as a crash of the engine."""
     try:
         yield
     except (EngineFailed, EngineUnusable):
@@ -171,7 +171,7 @@ def its_own_fault() -> Iterator[None]:
 
 
 def miscounted(command: Command, shown: Sized) -> str | None:
-    """What is wrong with the number of snapshots after a command; ``None`` if nothing is.
+    """Return the error in the number of snapshots after a command, or None.
 
     >>> miscounted({"do": "step", "n": 2}, [{}])
     '1 snapshots after step, not 2'
@@ -183,50 +183,50 @@ def miscounted(command: Command, shown: Sized) -> str | None:
 
 
 class Engine(Protocol):
-    """An engine under test. Not thread-safe; used by one referee at a time."""
+    """An engine under test. Not thread-safe. Only one referee may use the engine at a time."""
 
     name: str
     version: str
     capabilities: Capabilities
 
     def reset(self, config: EngineConfig, seed: int) -> None:
-        """A fresh engine. Raises :class:`EngineUnusable` or :class:`EngineFailed`."""
+        """Start with a fresh engine. Raises :class:`EngineUnusable` or :class:`EngineFailed`."""
 
     def do(self, command: Command) -> list[Snapshot]:
-        """Carry a command out; a snapshot per iteration. Raises :class:`EngineFailed`."""
+        """Execute a command and return a snapshot per iteration. Raises :class:`EngineFailed`."""
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """The tokens that follow, computed without any cache, as far as they are certain;
-        ``None`` where not offered. Raises :class:`EngineFailed`."""
+        """Return the next tokens, computed without a cache, up to the first uncertain token. None
+        if the engine offers no recomputation. Raises :class:`EngineFailed`."""
 
     def close(self) -> None:
-        """Let go of the engine. Never raises."""
+        """Release the engine. Never raises."""
 
 
 class Identified:
-    """An engine that an ``--engine`` argument opened."""
+    """An engine that can identify its build."""
 
     identity: Callable[[], Build] | None = None
-    """Returns the identity of its build; it reads all files of the build the first time."""
+    """Function that returns the build's identity. Its first call reads all files of the build."""
 
 
 def versioned(engine: Engine) -> str:
-    """Return the name and the version that an engine gives, by which baselines know it."""
+    """Return the engine's own name and version, in the form used in baselines."""
     return f"{engine.name} {engine.version}".strip()
 
 
 def built(engine: Engine) -> Build:
-    """Return the identity of an engine's build: its name and version, if nothing else is known."""
+    """Return the identity of an engine's build. An unidentified build has only name and version."""
     identity = getattr(engine, "identity", None)
     return identity() if identity else named("", engine.name, engine.version)
 
 
 def named(argument: str, name: str, version: str, label: str = "") -> Build:
-    """Return the identity of a build whose files nobody looked at: it is called no release."""
+    """Return the identity of a build whose files were not read. It matches no release."""
     return Build(argument, name, version, "" if name in FAMILIES else None, label)
 
 
 def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:
-    """Raises :class:`EngineUnusable` where the engine lacks something that these need."""
+    """Raise :class:`EngineUnusable` if the engine lacks a needed command or setting."""
     if (reason := engine.capabilities.lacks(config, commands)) is not None:
         raise EngineUnusable(f"{built(engine).title} {reason}")

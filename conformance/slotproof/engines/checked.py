@@ -1,8 +1,8 @@
-"""An engine of this process that may not come back, and one of someone else's module.
+"""Engines in this process, run under a time limit, and engines from other people's modules.
 
-A command that takes longer than it may is a hang. Of a stranger's engine what it raises is its own
-crash; what it shows is taken as it would come through a pipe, and has to follow the schema. So
-whatever is raised later, while it is judged, is ours.
+A command that exceeds its time limit is a hang. An exception raised by a foreign engine is a crash
+of that engine. Its snapshots are validated like snapshots from a pipe. So any exception during
+judging is a bug of slotproof.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from slotproof.support import jsontext
 
 
 class _TooLong(BaseException):
-    """Raised inside the engine, whose own ``except Exception`` is not meant."""
+    """Exception raised inside the engine. The engine's ``except Exception`` can't catch it."""
 
 
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Break off what takes longer, between two bytecodes; in the main thread only."""
+    """Interrupt the block after so many seconds. Works in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -47,7 +47,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 class TimedEngine(Identified):
-    """Passes everything on. A command that takes longer than it may is a hang (INV-ALIVE.hang)."""
+    """Wrapper of an engine. A command that exceeds the time limit is a hang (INV-ALIVE.hang)."""
 
     def __init__(self, engine: Engine, step_timeout: float) -> None:
         self.engine, self.step_timeout = engine, step_timeout
@@ -74,7 +74,7 @@ class TimedEngine(Identified):
 
 
 class CheckedEngine(TimedEngine):
-    """The same of a stranger's engine, checked as one behind a pipe is."""
+    """Wrapper of a foreign engine. Its snapshots are validated like snapshots from a pipe."""
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         with its_own_fault():
@@ -83,10 +83,10 @@ class CheckedEngine(TimedEngine):
     def do(self, command: Command) -> list[Snapshot]:
         with its_own_fault():
             shown = super().do(command)
-        found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
-        if (wrong := miscounted(command, found)) is not None:
+        snapshots: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
+        if (wrong := miscounted(command, snapshots)) is not None:
             raise _nonsense(wrong)
-        return found
+        return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
         with its_own_fault():
@@ -94,7 +94,7 @@ class CheckedEngine(TimedEngine):
         return cast("list[int] | None", _through_a_pipe(RECOMPUTED, {"tokens": said})["tokens"])
 
     def close(self) -> None:
-        with contextlib.suppress(Exception, SystemExit):  # all is said by then
+        with contextlib.suppress(Exception, SystemExit):  # a failure to close is no result
             super().close()
 
 
@@ -108,5 +108,5 @@ def _through_a_pipe(shape: Shape, shown: Any) -> Any:
 
 
 def _nonsense(wrong: str) -> EngineFailed:
-    text = f"what it shows is no snapshot: {wrong}"[:300]
+    text = f"the engine's answer is invalid: {wrong}"[:300]
     return EngineFailed("crash", text, fault="nonsense")

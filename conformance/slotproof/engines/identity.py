@@ -1,8 +1,8 @@
-"""The identity of an engine's build, read from its files; nothing of it is imported.
+"""Identity of an engine's build, read from its files without importing the engine.
 
-The package index lists the files of a release with their digests (``RECORD`` in its wheel). The
-fingerprint is one digest of the Python files in that list, so a list and a folder can be compared.
-Files that an installation writes are not Python, and change nothing.
+``RECORD`` in a release's wheel lists the files with their digests. The fingerprint is one digest of
+the listed Python files. A folder gives the same fingerprint if it has the same Python files. Files
+added by an installation are not Python.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from slotproof.support import children
 DIGITS = 16
 """Hexadecimal digits of a fingerprint."""
 _GIT_TIMEOUT = 20.0
-"""Seconds for git to look at a source tree."""
+"""Time limit in seconds for a git command on a source tree."""
 
 
 def installed(build: Build, package: Path) -> Build:
-    """Return the identity of a build whose package is in that folder."""
-    found = next(iter(distributions(name=build.name, path=[str(package.parent)])), None)
+    """Return the identity of a build, given the folder of its package."""
+    wheel = next(iter(distributions(name=build.name, path=[str(package.parent)])), None)
     seen = fingerprint(package)
     known = FAMILIES[build.name].fingerprints.get(build.version)
-    if not known and found and not _origin(found) and (text := found.read_text("RECORD")):
+    if not known and wheel and not _origin(wheel) and (text := wheel.read_text("RECORD")):
         known = of_record(text, build.name)
     release = build.version if seen == known else ""
-    return replace(build, release=release, commit=commit(package, found), fingerprint=seen)
+    return replace(build, release=release, commit=commit(package, wheel), fingerprint=seen)
 
 
 def fingerprint(package: Path) -> str:
@@ -48,9 +48,9 @@ def fingerprint(package: Path) -> str:
 
 
 def of_record(text: str, name: str) -> str:
-    """Return the fingerprint of a package by the list of files in its wheel.
+    r"""Return the fingerprint of a package, given the list of files in its wheel.
 
-    >>> of_record("a/x.py,sha256=AA,9\\na/x.so,sha256=BB,9\\n", "a")
+    >>> of_record("a/x.py,sha256=AA,9\na/x.so,sha256=BB,9\n", "a")
     'b85626b7f5bbf444'
     """
     rows = (row for row in csv.reader(text.splitlines()) if len(row) == 3)
@@ -66,18 +66,18 @@ def _digest(files: Iterable[tuple[str, bytes]]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
-def _origin(found: Distribution) -> dict[str, dict[str, str]]:
-    """Return where a distribution was installed from (PEP 610): nothing if from an index."""
+def _origin(distribution: Distribution) -> dict[str, dict[str, str]]:
+    """Return the origin of a distribution (PEP 610). Empty if it was installed from an index."""
     try:
-        data = json.loads(found.read_text("direct_url.json") or "{}")
+        data = json.loads(distribution.read_text("direct_url.json") or "{}")
     except ValueError:
         return {"unreadable": {}}
     return data if isinstance(data, dict) else {"unreadable": {}}
 
 
-def commit(package: Path, found: Distribution | None = None) -> str:
-    """Return the commit of a package's source tree; empty if there is none, or no git."""
-    version = _origin(found).get("vcs_info") if found else None
+def commit(package: Path, distribution: Distribution | None = None) -> str:
+    """Return the commit of a package's source tree. Empty if there is no source tree or no git."""
+    version = _origin(distribution).get("vcs_info") if distribution else None
     if isinstance(version, dict):
         return str(version.get("commit_id", ""))
 
@@ -88,7 +88,7 @@ def commit(package: Path, found: Distribution | None = None) -> str:
             return None
         return None if done.returncode else done.stdout.decode(errors="replace").strip()
 
-    # An environment may lie in the source tree of something else: git must know this package.
+    # An environment may lie in another project's source tree: git must track this package.
     if not git("ls-files", "--error-unmatch", "__init__.py"):
         return ""
     head, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".")

@@ -1,7 +1,7 @@
-"""The methods of an engine: those that make a transition, and the one in which two builds differ.
+"""Methods that implement a transition, and the one method that differs between two builds.
 
-Of releases a table beside their driver names the methods of a transition; the reference engine is
-asked by its source, in which whoever makes a transition names it. Nothing of either is imported.
+For a release, a table beside the driver lists the methods of each transition. For the reference
+engine, the source is searched for names of transitions. Neither engine is imported.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from slotproof.environments.families import FAMILIES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 Methods = Mapping[str, tuple[str, ...]]
-"""By transition, the outermost first."""
+"""Methods by transition. The outermost method comes first."""
 
 
 def methods_of(engine: str) -> Methods:
-    """Those of an engine by name and version, as it gives them; empty where none are known.
+    """Return an engine's methods by transition. ``engine``: its name and version. Empty if unknown.
 
     >>> methods_of("sglang 0.5.23")["T-REFUSE"], methods_of("reference 1")["T-REFUSE"]
     (('PrefillAdder.add_one_req',), ('SessionCache.refuse',))
@@ -41,17 +41,17 @@ def methods_of(engine: str) -> Methods:
         release = Version(Version(version).public)
     except InvalidVersion:
         return {}
-    found: dict[str, tuple[str, ...]] = {}
+    by_transition: dict[str, tuple[str, ...]] = {}
     for build in builds(name):
         if Version(build["first"]) <= release <= Version(build["last"]):
             for transition, methods in build["methods"].items():
-                found[transition] = (*found.get(transition, ()), *methods)
-    return found
+                by_transition[transition] = (*by_transition.get(transition, ()), *methods)
+    return by_transition
 
 
 @cache
 def builds(name: str) -> tuple[dict[str, Any], ...]:
-    """The tables of an engine: ``first`` and ``last`` release, ``methods``."""
+    """Return an engine's tables, each with ``first`` and ``last`` release and ``methods``."""
     if name not in FAMILIES:
         return ()
     table = FAMILIES[name].methods.read_text(encoding="utf-8")
@@ -59,48 +59,48 @@ def builds(name: str) -> tuple[dict[str, Any], ...]:
 
 
 def newest(name: str) -> str:
-    """The last release of which methods are known.
+    """Return the newest release covered by the engine's table of methods.
 
     >>> newest("sglang")
     '0.5.23'
     """
-    return max((str(each["last"]) for each in builds(name)), key=Version)
+    return max((str(build["last"]) for build in builds(name)), key=Version)
 
 
 @cache
 def _of_reference() -> Methods:
-    """Where its source names a transition; mutants are in a folder of their own."""
+    """Return the methods whose source code names a transition. The mutants' folder is left out."""
     spec = importlib.util.find_spec("slotproof_engine")
-    found: dict[str, list[str]] = {}
+    by_transition: dict[str, list[str]] = {}
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for path in sorted(Path(folder).rglob("*.py")):
             text = "" if path.parent.name == "mutants" else path.read_text(encoding="utf-8")
             for method, node in _functions(ast.parse(text)):
-                values = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+                values = (leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant))
                 for transition in TRANSITIONS.keys() & values:
-                    found.setdefault(transition, []).append(method)
-    return {name: tuple(dict.fromkeys(methods)) for name, methods in found.items()}
+                    by_transition.setdefault(transition, []).append(method)
+    return {name: tuple(dict.fromkeys(methods)) for name, methods in by_transition.items()}
 
 
 def changed_method(old: Path, new: Path) -> str:
-    """Return the one method in which the Python files of two packages differ, and its file.
+    """Return the only method that differs between the Python files of two packages, with its file.
 
-    Empty where they differ in several methods, or in a line outside of all methods.
+    Empty if several methods differ, or if a line outside all methods differs.
     """
-    found = set[str]()
-    for file in {path.relative_to(each) for each in (old, new) for path in each.rglob("*.py")}:
+    changed = set[str]()
+    for file in {path.relative_to(top) for top in (old, new) for path in top.rglob("*.py")}:
         paths = (old / file, new / file)
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
         if before != after:
             methods = _changed(*(text.decode(errors="replace") for text in (before, after)))
-            found |= {f"{each} in {new.name}/{file.as_posix()}" if each else "" for each in methods}
-        if len(found) > 1:
+            changed |= {name and f"{name} in {new.name}/{file.as_posix()}" for name in methods}
+        if len(changed) > 1:
             return ""
-    return "".join(found)
+    return "".join(changed)
 
 
 def _changed(old: str, new: str) -> Iterator[str]:
-    """Return the method of each line in which two texts differ."""
+    """Yield the name of the enclosing method for each line that differs between two texts."""
     before, after = _owners(old), _owners(new)
     matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
     for tag, *places in matcher.get_opcodes():
@@ -110,19 +110,19 @@ def _changed(old: str, new: str) -> Iterator[str]:
 
 
 def _owners(text: str) -> dict[int, str]:
-    """Return the method by the number of a line, decorators included; none if it is no Python."""
-    found: dict[int, str] = {}
+    """Return the enclosing method of each line number. Decorators count. Empty if not Python."""
+    owners: dict[int, str] = {}
     with suppress(SyntaxError):
         for name, node in _functions(ast.parse(text)):
-            first = min((each.lineno for each in node.decorator_list), default=node.lineno)
-            found |= dict.fromkeys(range(first, (node.end_lineno or first) + 1), name)
-    return found
+            first = min((line.lineno for line in node.decorator_list), default=node.lineno)
+            owners |= dict.fromkeys(range(first, (node.end_lineno or first) + 1), name)
+    return owners
 
 
 def _functions(
     inside: ast.AST, prefix: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Yield functions and methods by name; what is defined in one belongs to it."""
+    """Yield functions and methods with their names. An outer function includes its inner ones."""
     for node in ast.iter_child_nodes(inside):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{prefix}{node.name}", node

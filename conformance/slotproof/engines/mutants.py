@@ -1,7 +1,7 @@
-"""The mutants of the reference engine by name: what is known of each, also where torch is missing.
+"""Descriptions of the reference engine's mutants, by name. Reading them needs no torch.
 
-They are written on torch; ``mutants.json`` beside this is made of what they say of themselves:
-``python -m slotproof.engines.mutants``. A test holds it to them.
+``python -m slotproof.engines.mutants`` writes ``mutants.json`` and needs torch. A test compares
+that file with the mutants.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("mutants.json")
 
 @dataclass(frozen=True)
 class MutantRecord:
-    """A mutant's description, without its code: see ``slotproof_engine.mutants.Mutant``."""
+    """Description of a mutant, without the code of ``slotproof_engine.mutants.Mutant``."""
 
     pr: str
     sentence: str
@@ -30,7 +30,7 @@ class MutantRecord:
 
 @cache
 def mutant_records() -> dict[str, MutantRecord]:
-    """Return all of them by name, in their order.
+    """Return all descriptions by mutant name, in the order of the mutants.
 
     >>> mutant_records()["22753-sticky-active"].breaks
     ('INV-ONCE', 'INV-SUM-FULL')
@@ -40,7 +40,7 @@ def mutant_records() -> dict[str, MutantRecord]:
 
 
 def made() -> str:
-    """What the file has to be; this takes torch."""
+    """Return the contents of the file. Needs torch."""
     from slotproof_engine.mutants import MUTANTS
 
     records = (MutantRecord(m.pr, m.sentence, m.breaks, dict(m.needs)) for m in MUTANTS.values())

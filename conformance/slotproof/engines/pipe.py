@@ -1,4 +1,4 @@
-"""A driver's process: lines in, lines out, what it writes on standard error kept."""
+"""Process of a driver. Lines go in and out, and its standard error is stored."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from slotproof.support import bounds
 from slotproof.support.children import Child
 
 _PIPE_BYTES = 1 << 20
-"""What a pipe holds at most, unless the administrator allowed more (pipe(7))."""
+"""Capacity of a pipe in bytes, unless raised by the administrator (pipe(7))."""
 _CHUNK = 1 << 16
 
 
 class Pipe:
-    """One run of a driver, which ends with us and takes along all it started. Times in seconds.
+    """One run of a driver. The driver and its children end with this process. Times are in seconds.
 
-    Every failure is an :class:`EngineFailed` that carries the beginning and the end of
-    standard error.
+    Every failure is an :class:`EngineFailed` with the beginning and end of standard error.
     """
 
     def __init__(self, argv: Sequence[str], env: dict[str, str] | None = None) -> None:
@@ -44,19 +43,19 @@ class Pipe:
         self._buffer = bytearray()
 
     def send(self, line: str, timeout: float) -> None:
-        """Write a line. A driver that does not read it is a hang."""
+        """Write a line. Raise a hang if the driver does not read the line in time."""
         rest = memoryview(line.encode() + b"\n")
         deadline = time.monotonic() + timeout
         while rest:
             if not _ready(self._in, select.POLLOUT, deadline):
-                raise self.failed("hang", f"it does not read: no line taken within {timeout:g} s")
+                raise self.failed("hang", f"the driver does not read: no line within {timeout:g} s")
             try:
                 rest = rest[os.write(self._in, rest) :]
             except OSError:
                 raise self.failed("death", self._ended()) from None
 
     def line(self, timeout: float) -> bytes:
-        """The next line of standard output, without its end."""
+        """Return the next line of standard output, without the newline."""
         deadline = time.monotonic() + timeout
         looked = 0
         while (end := self._buffer.find(b"\n", looked)) < 0:
@@ -74,37 +73,37 @@ class Pipe:
         return line
 
     def end_input(self) -> None:
-        """Close the driver's standard input; nothing can be sent after that."""
+        """Close the driver's standard input. Nothing can be sent afterwards."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
 
     def wait(self, timeout: float) -> int | None:
-        """The exit status, or ``None`` where the driver is still there after the time."""
+        """Return the exit status, or None if the driver still runs after ``timeout`` seconds."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
 
     def kill(self) -> None:
-        """End the driver and all it started. May be called again."""
+        """End the driver and its children. May be called again."""
         self._child.kill()
         self._errors.close()
 
     def stderr(self) -> str:
-        """What the driver wrote on standard error: the beginning and the end."""
+        """Return the beginning and the end of the driver's standard error."""
         return self._errors.text()
 
     def failed(self, fault: str, text: str) -> EngineFailed:
-        """A failure of the driver, with what it said on standard error."""
+        """Return an :class:`EngineFailed` with the driver's standard error."""
         return EngineFailed(
             "hang" if fault == "hang" else "crash", text, self.stderr(), fault=fault
         )
 
     def _ended(self) -> str:
-        """How the driver ended, once its end of a pipe is closed."""
+        """Describe how the driver ended. Call after a pipe to the driver was found closed."""
         if (status := self.wait(1.0)) is None:
-            return "the driver closed its output and goes on"
+            return "the driver closed its output but still runs"
         if status < 0:
             with contextlib.suppress(ValueError):
                 return f"the driver was ended by {signal.Signals(-status).name}"
@@ -112,14 +111,14 @@ class Pipe:
 
 
 def _ready(descriptor: int, event: int, deadline: float) -> bool:
-    """Wait until it can be read or written; `select.select` is for numbers below 1024."""
+    """Return True once a descriptor is ready. ``select.select`` has a limit of 1024 descriptors."""
     poll, left = select.poll(), deadline - time.monotonic()
     poll.register(descriptor, event)
     return left > 0 and bool(poll.poll(math.ceil(left * 1000)))
 
 
 class Ends:
-    """The first and the last bytes of what may be endless.
+    r"""The first and the last bytes of a stream of any length.
 
     >>> ends = Ends(3, 4)
     >>> ends.add(b"abcdefg")
@@ -127,7 +126,7 @@ class Ends:
     'abcdefg'
     >>> ends.add(b"hijk")
     >>> ends.text()
-    'abc\\n… 4 bytes left out …\\nhijk'
+    'abc\n… 4 bytes left out …\nhijk'
     """
 
     def __init__(self, first: int, last: int) -> None:
@@ -136,7 +135,7 @@ class Ends:
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
-        """What came next."""
+        """Add the next bytes."""
         fits = self._room - len(self._head)
         self._head += chunk[:fits]
         self._tail += chunk[fits:]
@@ -145,13 +144,13 @@ class Ends:
         self._dropped += over
 
     def text(self) -> str:
-        """What is kept; where something is missing, how much."""
+        """Return the stored bytes, and in the gap between them the number of dropped bytes."""
         gap = f"\n… {self._dropped} bytes left out …\n" if self._dropped else ""
         return (self._head + gap.encode() + self._tail).decode(errors="replace")
 
 
 class Drain:
-    """Takes a pipe over and reads it in a thread: its writer never waits for us."""
+    """Reader of a pipe in a separate thread, so that the program at the other end never blocks."""
 
     def __init__(self, stream: IO[bytes], first: int, last: int) -> None:
         self._from = os.dup(stream.fileno())
@@ -173,7 +172,7 @@ class Drain:
                 self._take()
 
     def _take(self) -> bool:
-        """Take a piece; whether there was one. Needs the lock."""
+        """Read one chunk. Return True if the pipe had one. The caller holds the lock."""
         if self._over:
             return False
         try:
@@ -185,9 +184,9 @@ class Drain:
         return bool(chunk)
 
     def text(self) -> str:
-        """What was written up to now. The last words of a program that is no more are in it.
+        """Return the output up to now. Includes the last output of a program that has ended.
 
-        Of a program that goes on writing, a full pipe is taken at most.
+        If the program still writes, at most one full pipe is read.
         """
         with self._lock:
             taken = 0
@@ -196,7 +195,7 @@ class Drain:
             return self._ends.text()
 
     def close(self) -> None:
-        """Take what is left, and leave off reading. May be called again."""
+        """Read what is left and stop the thread. May be called again."""
         if self._wake < 0:
             return
         self.text()

@@ -1,4 +1,4 @@
-"""An engine behind a pipe: the protocol as JSON lines to a driver in its own process."""
+"""Engine behind a pipe. The protocol runs as JSON lines to a driver in a separate process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slotproof.support import bounds, jsontext
 from slotproof.support.jsontext import BadJson
 
 START_TIMEOUT = 120.0
-"""Seconds a driver has to say hello or to build an engine: real ones import and load."""
+"""Seconds for a driver's hello or a reset. In that time a real engine imports and loads a model."""
 _HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 _RAISED = re.compile(
@@ -39,7 +39,7 @@ _WARNING = re.compile(r"\b\w*Warning:|\bWARN(?:ING)?\b|^warning\b|^\[?W\d{4}\b|\
 def last_words(failure: EngineFailed) -> str:
     """Return the line of standard error, or of a traceback, that names the failure.
 
-    This is the last exception of a traceback, otherwise the last line that belongs to no warning.
+    Prefers the last exception in a traceback. Otherwise takes the last line outside a warning.
     """
     raised = plain = ""
     inside = ignored = warned = False
@@ -50,7 +50,7 @@ def last_words(failure: EngineFailed) -> str:
         elif inside and (indented or not text):
             continue
         elif text and (inside or (not indented and _RAISED.match(text))):
-            # What a destructor raises is printed while Python exits, and ends nothing.
+            # Exceptions in destructors are printed while Python exits. They end nothing.
             raised = raised if ignored else text
             inside = ignored = warned = False
         elif _WARNING.search(text):
@@ -62,10 +62,10 @@ def last_words(failure: EngineFailed) -> str:
 
 
 class ProcessEngine(Identified):
-    """Drives an engine through the JSON lines of its driver.
+    """An engine driven through the JSON lines of its driver.
 
-    A driver that dies or hangs is started again at the next :meth:`reset`; what
-    it wrote on standard error since then is part of the failure. Times in seconds.
+    A driver that died or hung is started again at the next :meth:`reset`. A failure carries the
+    driver's standard error since its start. Times are in seconds.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class ProcessEngine(Identified):
         try:
             return self._exchange(self._pipe, message, timeout)
         except BaseException as error:
-            # Ctrl-C: the answer that is due would be taken for the next one.
+            # After Ctrl-C the pending answer would be mistaken for the next message's.
             if not isinstance(error, EngineUnusable) and getattr(error, "broken", True):
                 self._kill()
             raise
 
     def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Send a message; its answer's result, whose shape is not looked at yet."""
+        """Send a message and return the result in its answer. Its shape is not checked."""
         self._next += 1
         pipe.send(json.dumps({**message, "id": self._next}, separators=(",", ":")), timeout)
         line = pipe.line(timeout)
@@ -135,7 +135,7 @@ class ProcessEngine(Identified):
         raise EngineFailed("crash", answer["error"], trace, broken=False)
 
     def _result(self, shape: Shape, message: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """The result of a message, in its shape. One that has another is the engine's failure."""
+        """Return the result of a message. Raise a failure of the engine if its shape is wrong."""
         result = self._ask(message, timeout)
         shape.demand(result, _garbage)
         return result
@@ -174,7 +174,7 @@ class ProcessEngine(Identified):
 
 
 def _garbage(wrong: str) -> EngineFailed:
-    """An answer that is JSON, and no answer to what was asked."""
+    """Return the failure for valid JSON that does not answer the message."""
     return EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False, fault="garbage")
 
 
@@ -183,7 +183,7 @@ def _unfit(wrong: str) -> EngineUnusable:
 
 
 def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
-    """Return the hello of a driver. Raise :class:`EngineUnusable` if it gives none, in one line."""
+    """Return the hello of a driver. Raises :class:`EngineUnusable` with one line on any failure."""
     try:
         hello = ask()
     except EngineFailed as failure:
@@ -194,9 +194,9 @@ def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
         text = f"the driver refuses the hello (protocol {PROTOCOL}): {why}"
         raise EngineUnusable(text) from None
     if not isinstance(hello, dict):
-        raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
+        raise EngineUnusable(f"the driver's hello is not a JSON object but {quoted(hello)}")
     if (spoken := hello.get("protocol")) != PROTOCOL:
-        raise EngineUnusable(f"the driver speaks protocol {quoted(spoken)}, this is {PROTOCOL}")
+        raise EngineUnusable(f"the driver speaks protocol {quoted(spoken)}, expected {PROTOCOL}")
     return hello
 
 
@@ -207,7 +207,7 @@ def not_started(failure: EngineFailed) -> str:
         said = f"{said} (on standard error)" if said else f"{nothing} on standard error"
         return (
             f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
-            "of JSON with its protocol, engine and capabilities; it says: "
+            "of JSON with its protocol, engine and capabilities; it printed: "
             f"{said}; --step-timeout raises the limit"
         )
     return f"the driver does not start: {failure}{': ' + said if said else ''}"

@@ -43,20 +43,20 @@ from slotproof_model.spec.transitions import TRANSITIONS
 COMMANDS = frozenset(FIELDS) - {"draft"}
 
 _TRANSITIONS = frozenset(
-    id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
+    id_ for id_, spec in TRANSITIONS.items() if spec.possible({config.abort_publishes.name: False})
 )
-"""An aborted turn leaves nothing to the tree, whatever the configuration."""
+"""All transitions except publishing an aborted turn. No configuration makes the engine do so."""
 _NOT_OBSERVED = {
     "real attention": "tokens are computed from stamps read back through the row table"
 }
 
 
 class InProcessEngine:
-    """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
+    """An engine that answers the protocol from the objects of a :class:`ReferenceEngine`."""
 
     name = "reference"
     engine: ReferenceEngine
-    """The one under test; there is none before :meth:`reset`."""
+    """Engine under test. Unset until the first :meth:`reset`."""
 
     def __init__(
         self, mutant: str | None = None, device: str = "cpu", model: str = "stamps"
@@ -71,7 +71,7 @@ class InProcessEngine:
         self.mutant, self.device, self.model = mutant, device, model
         if model == "transformer":
             self.name = "reference-transformer"
-            torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
+            torch.set_num_threads(1)  # tensors are tiny: more threads would only wait
         self.capabilities = Capabilities(
             commands=COMMANDS,
             pools=("full", "swa"),
@@ -85,22 +85,22 @@ class InProcessEngine:
         )
         self._config = EngineConfig()
         self._logged = 0
-        """Lines that its check logged since the last snapshot."""
+        """Number of lines logged by the engine's memory check since the last snapshot."""
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
         if (reason := config.too_large()) is not None:
-            raise EngineUnusable(f"the reference engine is not built so large: {reason}")
+            raise EngineUnusable(f"the reference engine would be too large: {reason}")
         own: dict[str, Any] = {"seed": seed, "device": self.device, "model": self.model}
-        own["audit"] = self.device != "cpu"  # cheap on a GPU only
-        # Lines are logged at once where pages are larger than a token, and kept where not.
+        own["audit"] = self.device != "cpu"  # The audit is cheap on a GPU only.
+        # Level 2 logs every line at once. Level 1 stores the lines.
         own["checker_level"] = 1 if config.page_size == 1 else 2
         try:
             wanted = ImplConfig.of({**config.to_json(), **own})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
-        with its_own_fault():  # a mutant's
+        with its_own_fault():  # The fault may be a mutant's.
             try:
                 self.engine = ReferenceEngine(wanted, parts, self._log)
             except RuntimeError as error:
@@ -130,7 +130,7 @@ class InProcessEngine:
     def close(self) -> None:
         vars(self).pop("engine", None)
 
-    # What is seen ---------------------------------------------------------------
+    # Snapshots ------------------------------------------------------------------
 
     def _snapshot(self) -> Snapshot:
         engine = self.engine
@@ -167,7 +167,7 @@ class InProcessEngine:
             },
             "slots": slots,
             "requests": requests,
-            "ended": [{"rid": each["rid"]} for each in engine.ended],
+            "ended": [{"rid": request["rid"]} for request in engine.ended],
             "checker": self._check(),
             "events": list(engine.events),
             "content": {str(row): stamps for row, stamps in engine.content(committed).items()},

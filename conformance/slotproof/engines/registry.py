@@ -1,4 +1,4 @@
-"""The engine that an ``--engine`` argument names."""
+"""Registry that turns an ``--engine`` argument into an engine."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ from slotproof.support import children
 from slotproof.support.files import slug
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
-"""The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
+"""Model of each reference engine, by engine name. ``stamps`` computes each token from sums of KV
+stamps. ``transformer`` runs a tiny transformer."""
 STEM = 60
-"""Characters of an engine in the name of a file."""
+"""Largest number of characters of an engine's name in a file name."""
 FORMS = (
     *("reference", "reference:MUTANT"),
     *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "@PYTHON")),
     *("module:factory", "cmd:PROGRAM ARGS"),
 )
-"""What `--engine` takes."""
+"""Forms of `--engine`."""
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What the user asked for. ``text`` is the ``--engine`` argument as given."""
+    """A chosen engine and its options. ``text`` excludes the ``@PYTHON`` or ``@DEVICE``."""
 
     text: str
     python: Path | None = None
@@ -54,13 +55,13 @@ class EngineSpec:
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
     patches: tuple[str, ...] = ()
-    """Names of patches: known bugs that the driver repairs in its process."""
+    """Names of the patches that the driver applies in its process. Each repairs a known bug."""
     label: str = ""
-    """The name that the user gives the build."""
+    """Name that the user gave the build."""
 
     @property
     def stem(self) -> str:
-        """What files of its traces begin with: another command, or environment, has another name.
+        """Beginning of trace file names. Another command or environment gives another beginning.
 
         >>> EngineSpec("cmd:python toy.py --bug").stem
         'cmd-python-toy.py-bug'
@@ -85,7 +86,7 @@ class EngineSpec:
         default_patches: Sequence[str] = (),
         label: str | None = None,
     ) -> Self:
-        """Read an ``--engine`` argument, with ``@PYTHON`` or ``@DEVICE`` after the engine.
+        """Return the spec of an ``--engine`` argument, which may end in ``@PYTHON`` or ``@DEVICE``.
 
         >>> EngineSpec.parse("sglang@/env/bin/python").python
         PosixPath('/env/bin/python')
@@ -110,28 +111,28 @@ class EngineSpec:
 
     @property
     def where(self) -> str:
-        """The part after the engine's name: ``@PYTHON``, ``@DEVICE`` or nothing."""
+        """End of the ``--engine`` argument: ``@PYTHON``, ``@DEVICE`` or nothing."""
         if self.python is not None:
             return f"@{self.python}"
         return f"@{self.device}" if self.device != "cpu" else ""
 
     @property
     def argument(self) -> str:
-        """The ``--engine`` argument."""
+        """Complete ``--engine`` argument."""
         return f"{self.text}{self.where}"
 
     @property
     def options(self) -> str:
-        """The options beside ``--engine`` that differ from their defaults.
+        """Options to give in addition to ``--engine``. Options at their defaults are left out.
 
         >>> EngineSpec("sglang", step_timeout=60, patches=("queued-abort",)).options
         '--step-timeout 60 --patch queued-abort'
         """
         given = [f"--step-timeout {self.step_timeout:g}"] if self.step_timeout != 10.0 else []
-        return " ".join([*given, *(f"--patch {shlex.quote(each)}" for each in self.patches)])
+        return " ".join([*given, *(f"--patch {shlex.quote(patch)}" for patch in self.patches)])
 
     def open(self) -> Engine:
-        """Start the engine. Raises :class:`EngineUnusable` with one line.
+        """Start the engine. Raises :class:`EngineUnusable` with a message of one line.
 
         >>> EngineSpec("reference:22213-double-count").open().version
         '1 with 22213-double-count'
@@ -158,40 +159,40 @@ class EngineSpec:
         return engine
 
     def open_afresh(self) -> Engine:
-        """Start the engine in a process in which nothing ran before.
+        """Start the engine in a fresh process.
 
-        The reference engine stays in this process: all its state is in objects that are made anew.
-        Raises :class:`EngineUnusable` with one line.
+        The reference engine runs in this process, because its whole state is in new objects. Raises
+        :class:`EngineUnusable` with a message of one line.
         """
         if self._family() or self.text.startswith("cmd:") or is_ours(self.text):
             return self.open()
         return self._driven(self.driver())
 
     def identity(self, name: str, version: str) -> Build:
-        """Return the identity of the build that gives this name and version; its files are read."""
+        """Return the identity of the build. Reads all files of the build's package."""
         build, family = named(self.argument, name, version, self.label), self._family()
         if family is None:
             return build
         python, package = self._place(family)
         build = installed(build, package)
-        # The release's own environment, changed since: its Python opens it, no release does.
+        # A release's environment with changed files is no release. Its Python opens the build.
         changed = self.text != family and not build.release
         return replace(build, argument=f"{family}@{python}") if changed else build
 
     def package(self) -> Path | None:
-        """Return the folder of a build's package; None for an engine that is no build."""
+        """Return the folder of the build's package. None for an engine that has no builds."""
         family = self._family()
         return self._place(family)[1] if family else None
 
     def driver(self) -> list[str]:
-        """The command that starts the engine's driver; an engine that needs none is served.
+        """Return the command that starts the driver, or a server for an engine without a driver.
 
-        Raises :class:`EngineUnusable` with one line.
+        Raises :class:`EngineUnusable` with a message of one line.
         """
         name, _, rest = self.text.partition(":")
         if family := self._family():
             program = (self._place(family)[0], FAMILIES[family].driver)
-            return [*map(str, program), *(f"--patch={each}" for each in self.patches)]
+            return [*map(str, program), *(f"--patch={patch}" for patch in self.patches)]
         self._without_python()
         if name != "cmd":
             return [sys.executable, "-m", "slotproof.engines.served", self.text]
@@ -204,14 +205,14 @@ class EngineSpec:
         return argv
 
     def _family(self) -> str | None:
-        """The engine of which a build is named."""
+        """Return the engine family of the build, or None."""
         family = self.text.partition("==")[0]
         return family if family in FAMILIES else None
 
     def _check_patches(self) -> None:
-        """Raise :class:`EngineUnusable` for an engine that has no patches."""
+        """Raise :class:`EngineUnusable` if the engine has no such patch."""
         if self.patches != patches_for(self.text, self.patches):
-            able = " and ".join(name for name, each in FAMILIES.items() if each.patches)
+            able = " and ".join(name for name, family in FAMILIES.items() if family.patches)
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
         for name in self.patches:
             if name != "all" and name not in FAMILIES[self._family() or ""].patches:
@@ -229,7 +230,7 @@ class EngineSpec:
         return ProcessEngine(argv, self.step_timeout, env, self.start_timeout)
 
     def _build(self, family: str) -> ProcessEngine:
-        """Start a build, given a release or its Python."""
+        """Start a build by its release, or by its Python."""
         argv, released = self.driver(), self.text != family
         try:
             return self._driven(argv, clean_environment() if released else None)
@@ -241,7 +242,7 @@ class EngineSpec:
             ) from None
 
     def _on_a_device(self, name: str) -> None:
-        """Tensors of other engines are theirs to place; a GPU has to be there."""
+        """Check that the device exists. Only the reference engine takes a device."""
         if self.device == "cpu":
             return
         if name not in MODELS:
@@ -266,11 +267,11 @@ class EngineSpec:
         except ModuleNotFoundError as error:
             raise torch_missing(error) from None
         engine = InProcessEngine(mutant, self.device, model)
-        compiles = self.device != "cpu"  # kernels, in the first step
+        compiles = self.device != "cpu"  # On a GPU the first step compiles kernels.
         return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
 
     def _place(self, family: str) -> tuple[Path, Path]:
-        """Return the Python that a build starts with, and the folder of its package."""
+        """Return the Python of a build and the folder of the engine's package."""
         if self.text != family:
             if self.python is not None:
                 raise EngineUnusable(
@@ -282,22 +283,22 @@ class EngineSpec:
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"{family}@{python}: there is no such program")
-        # A folder called so beside us is no build: only a module with a file is.
+        # A folder of that name in the working directory is no build: such a module has no file.
         probe = (
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
             f"s = u.find_spec('{family}'); print(); print(s.origin if s and s.origin else '')"
         )
         try:
-            found = children.run([python, "-c", probe], timeout=self.start_timeout)
+            done = children.run([python, "-c", probe], timeout=self.start_timeout)
         except OSError as error:
             raise EngineUnusable(f"{family}@{python} can't be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise EngineUnusable(
-                f"{family}@{python} does not say within {self.start_timeout:g} s whether it has "
+                f"{family}@{python} does not answer within {self.start_timeout:g} s whether it has "
                 f"{family}: is it a Python?"
             ) from None
-        origin = found.stdout.decode(errors="surrogateescape").rstrip("\n").rpartition("\n")[2]
-        if found.returncode or not origin:
+        origin = done.stdout.decode(errors="surrogateescape").rstrip("\n").rpartition("\n")[2]
+        if done.returncode or not origin:
             raise EngineUnusable(
                 f"{python} has no {family}; name the Python of an environment that has it, "
                 f"{family}@PYTHON, or a release: {family}=={FAMILIES[family].example}"
@@ -306,23 +307,23 @@ class EngineSpec:
 
     def _factory(self, module: str, name: str) -> TimedEngine:
         try:
-            here = str(Path.cwd())
-            if here not in sys.path:
-                sys.path.append(here)  # last: no file there is taken for a library
-            found = getattr(importlib.import_module(module), name)
+            folder = str(Path.cwd())
+            if folder not in sys.path:
+                sys.path.append(folder)  # last, so no file in the folder hides a library
+            factory = getattr(importlib.import_module(module), name)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a module does what it likes
             raise EngineUnusable(f"{self.text}: {str(error) or type(error).__name__}") from None
         try:
-            engine: Engine = found()
+            engine: Engine = factory()
         except EngineUnusable:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
             raise EngineUnusable(f"{self.text} makes no engine: {in_one_line(error)}") from None
         parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
         if missing := [name for name in parts if not hasattr(engine, name)]:
-            wrong: str | None = f"it has no {missing[0]}"
+            wrong: str | None = f"it has no attribute {missing[0]!r}"
         elif not isinstance(engine.capabilities, Capabilities):
-            wrong = "its capabilities are none"
+            wrong = "its attribute 'capabilities' is not a Capabilities object"
         else:
             wrong = engine.capabilities.senseless()
         if wrong is not None:
@@ -331,20 +332,19 @@ class EngineSpec:
 
 
 def patches_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the patches of a trace for an engine: none for one that has no patches.
+    """Return the ``wanted`` patches if the engine can be patched. Otherwise return none.
 
     >>> patches_for("sglang==0.5.23", ["queued-abort"]), patches_for("reference", ["queued-abort"])
     (('queued-abort',), ())
     """
-    found = FAMILIES.get(text.partition("==")[0])
-    return tuple(wanted) if found is not None and found.patches else ()
+    family = FAMILIES.get(text.partition("==")[0])
+    return tuple(wanted) if family is not None and family.patches else ()
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file may name the engine: the reference or a mutant of it, all of it our code.
+    """Return True if a file may choose the engine: the reference engine or a mutant.
 
-    A trace comes from anywhere. What else it names would be installed, imported or started:
-    that is for the user to ask for.
+    A trace may come from anywhere. Only the user may choose code from outside slotproof.
 
     >>> is_ours("reference:leak-full"), is_ours("reference-transformer")
     (True, True)

@@ -1,4 +1,4 @@
-"""Releases of an engine: each in its environment, which is made where it is missing."""
+"""Releases of an engine. Each release has an environment, made when it is first needed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slotproof.environments.uv import clean_environment
 from slotproof.protocol.family import Family
 
 FIRST_START = 900.0
-"""Seconds for the first start of a build: Python compiles all that it imports."""
+"""Seconds for the first start of a build. Python compiles all of its modules during that start."""
 
 
 def starts(python: Path, family: Family) -> str:
-    """Why the build does not start; empty if it does.
+    """Return the reason why the build does not start, or an empty string.
 
-    The driver says hello: it imports the build and looks at a scheduler of it.
+    The driver imports the build and reads a scheduler before it answers hello.
     """
     argv = [str(python), str(family.driver)]
     try:
@@ -30,9 +30,9 @@ def starts(python: Path, family: Family) -> str:
 
 
 def of_release(name: str) -> Entry:
-    """The environment that ``ENGINE==RELEASE`` is to be started in.
+    """Return the environment of ``ENGINE==RELEASE``, and make a missing environment.
 
-    Only the user repairs a damaged environment. Raises :class:`EngineUnusable`.
+    A damaged environment is left for the user to repair. Raises :class:`EngineUnusable`.
     """
     store = Store(default_folder())
     try:

@@ -1,7 +1,7 @@
-"""An engine that answers in this process, behind a pipe: ``python -m … ENGINE``.
+"""Server of an in-process engine over a pipe: ``python -m … ENGINE``.
 
-``check-driver reference`` talks to this; so do tests of the wire. It is the only
-driver that imports slotproof, for the engine it serves does too.
+``check-driver reference`` and the tests of the wire protocol use this server. A driver of another
+engine does not import slotproof. An engine served here does so anyway.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from slotproof.protocol.messages import PROTOCOL, REQUEST
 
 
 class Served:
-    """Answers the protocol's messages with an engine."""
+    """Server that passes the protocol's messages to an engine."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.ready = False
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The result of a message; ``ValueError`` for one that makes no sense."""
+        """Return the result of a message. Raises ``ValueError`` for an invalid message."""
         REQUEST.demand(message, ValueError)
         op = message["op"]
         if op == "hello":
             if message["protocol"] != PROTOCOL:
-                raise ValueError(f"protocol {message['protocol']} is unknown, this is {PROTOCOL}")
+                raise ValueError(f"protocol {message['protocol']} is unknown, expected {PROTOCOL}")
             names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}
             offered = self.engine.capabilities.to_json()
             return {"protocol": PROTOCOL, "engine": names, "capabilities": offered}
@@ -53,15 +53,15 @@ class Served:
             message = json.loads(line)
             if not isinstance(message, dict):
                 raise ValueError("a message is a JSON object")  # noqa: TRY004  # it is input
-            found = {"ok": True, "result": self.answer(message)}
+            reply = {"ok": True, "result": self.answer(message)}
         except EngineFailed as failure:
-            found = _crash(str(failure), failure.trace)
+            reply = _crash(str(failure), failure.trace)
         except (EngineUnusable, ValueError) as error:
-            found = {"ok": False, "kind": "usage", "error": " ".join(str(error).split())}
+            reply = {"ok": False, "kind": "usage", "error": " ".join(str(error).split())}
         except Exception as error:  # noqa: BLE001  # whatever a stranger's engine raises
-            found = _crash(f"{type(error).__name__}: {error}", traceback.format_exc())
+            reply = _crash(f"{type(error).__name__}: {error}", traceback.format_exc())
         number = message.get("id") if isinstance(message, dict) else None
-        return {"id": number, **found}
+        return {"id": number, **reply}
 
 
 def _crash(error: str, trace: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _crash(error: str, trace: str) -> dict[str, Any]:
 
 def main() -> None:
     """Serve the engine of the command line until ``bye`` or the end of input."""
-    out, sys.stdout = sys.stdout, sys.stderr  # what the engine prints is no answer
+    out, sys.stdout = sys.stdout, sys.stderr  # the engine's own output is no answer
     try:
         served = Served(EngineSpec(sys.argv[1]).open())
     except EngineUnusable as problem:
@@ -82,7 +82,7 @@ def main() -> None:
         if reply["ok"] and json.loads(line).get("op") == "bye":
             break
     sys.stderr.flush()
-    os._exit(0)  # torch takes its time to leave
+    os._exit(0)  # The usual exit takes long once torch is loaded.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Environments: the engine builds under test, made by uv from recipes and kept in a cache.
+"""Environments: the engine builds under test, made by uv from recipes and stored in a cache.
 
-Start with `families.py`; `making.py` carries out the recipe of a family.
+Start with `families.py`. `making.py` makes the environment of a release from its family's recipe.
 """

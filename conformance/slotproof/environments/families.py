@@ -1,4 +1,4 @@
-"""The engine families that slotproof knows, and names of their releases: ``sglang==0.5.18``."""
+"""Engine families that slotproof supports, and names of releases, such as ``sglang==0.5.18``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from slotproof.drivers.vllm.family import FAMILY as VLLM
 from slotproof.protocol.family import Family
 
 FAMILIES = {family.name: family for family in (SGLANG, VLLM)}
-"""By name. Texts that need an example take the first."""
+"""Families by name. Help texts use the first family in their examples."""
 FIRST = next(iter(FAMILIES.values()))
 
 
 class EnvironmentProblem(Exception):
-    """An environment can't be made or used. One line; exit status 2."""
+    """A failure to make or use an environment. The message is one line. The exit status is 2."""
 
 
 def parse(text: str) -> tuple[Family, str]:
-    """The family and the release that ``ENGINE==RELEASE`` names.
+    """Return the family and the release that ``ENGINE==RELEASE`` names.
 
-    A release has one number, of three parts: the package index takes ``0.33`` for ``0.33.0``.
-    Raises :class:`EnvironmentProblem`.
+    The release number gets three parts: ``0.33`` and ``0.33.0`` are one release to the package
+    index. Raises :class:`EnvironmentProblem`.
 
     >>> [parse(each)[1] for each in ("sglang==0.5.10-1", "vllm==0.33", "vllm==0.33.0.0")]
     ['0.5.10.post1', '0.33.0', '0.33.0']
@@ -41,7 +41,7 @@ def parse(text: str) -> tuple[Family, str]:
     try:
         number = Version(release)
     except InvalidVersion:
-        text = f"{text!r}: {release!r} is no release number, such as {example}"
+        text = f"{text!r}: {release!r} is no release number such as {example}"
         raise EnvironmentProblem(text) from None
     if number < Version(first := FAMILIES[engine].first):
         raise EnvironmentProblem(f"{text}: releases of {engine} are supported from {first} on")
@@ -51,10 +51,10 @@ def parse(text: str) -> tuple[Family, str]:
 
 
 def near(text: str) -> str:
-    """Return a question if the text almost names a release, or nothing.
+    """Return "did you mean …?" if the text almost names a release, otherwise "".
 
     >>> near("sglang=0.5.23"), near("vllm v0.33.0"), near("sglang@main")
     ('did you mean sglang==0.5.23?', 'did you mean vllm==0.33.0?', '')
     """
-    found = re.fullmatch(rf"({'|'.join(FAMILIES)})[ =:-]+v?(\d\S*)", text)
-    return f"did you mean {found[1]}=={found[2]}?" if found else ""
+    match = re.fullmatch(rf"({'|'.join(FAMILIES)})[ =:-]+v?(\d\S*)", text)
+    return f"did you mean {match[1]}=={match[2]}?" if match else ""

@@ -1,4 +1,4 @@
-"""Makes the environment of a release: uv fills it, and the engine's driver starts in it once."""
+"""Making the environment of a release: uv installs it, and its driver starts once as a check."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import complain
 
 Check = Callable[[Path, Family], str]
-"""Starts a build, given its Python. Returns why it does not start, or nothing."""
+"""Function that starts the build of a Python. Returns why the start fails, or "" if it succeeds."""
 
 
 def environment(
     name: str, store: Store, check: Check, python: Path | None = None, again: bool = False
 ) -> Entry:
-    """Return the environment called ``ENGINE==RELEASE``. Make it where it is missing or damaged.
+    """Return the environment named ``ENGINE==RELEASE``. A missing or damaged environment is made.
 
-    ``check`` starts it then. ``python`` is the interpreter to make it with. ``again`` makes the
-    environment and the packages that it shares anew. Raises :class:`EnvironmentProblem`.
+    ``check`` starts the build of a new environment. ``python`` is the interpreter to use. ``again``
+    makes the environment and its shared packages again. Raises :class:`EnvironmentProblem`.
     """
     family, release = parse(name)
     recipe = family.recipe
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    this_python = f"{sys.version_info.major}.{sys.version_info.minor}"
     others = f">={recipe.pythons[0]},<={recipe.pythons[-1]}.99"
-    program = str(python or (sys.executable if here in recipe.pythons else others))
+    program = str(python or (sys.executable if this_python in recipe.pythons else others))
     version = _version(program, family) if python else ""
 
     def usable() -> Entry | None:
@@ -45,10 +45,10 @@ def environment(
     version = version or _version(program, family)
     with store.changing():
         if entry := usable():
-            return entry  # made while we waited
+            return entry  # Another process made the environment while this one waited.
         shared = recipe.shared(version)
-        there = not again and store.find(shared) is not None
-        needed = recipe.release_mb + (0 if there else recipe.shared_mb)
+        has_shared = not again and store.find(shared) is not None
+        needed = recipe.release_mb + (0 if has_shared else recipe.shared_mb)
         if (free := shutil.disk_usage(store.folder).free / 1e6) < needed:
             text = f"about {needed} MB are needed in {store.folder}, {free:.0f} are free"
             raise EnvironmentProblem(text)
@@ -57,7 +57,7 @@ def environment(
         _must(family.name, _uv(store, "venv", "--python", program, str(entry.path)))
         _install_release(entry, recipe, store)
         write_whole(entry.site / "slotproof-shared.pth", f"{store.folder / shared}\n")
-        if not there:
+        if not has_shared:
             _install_shared(store.work / shared, entry, recipe, store)
             store.publish(Entry("", "", version, "", store.work / shared))
         if why := check(entry.python, family):
@@ -68,20 +68,20 @@ def environment(
 
 
 def _version(program: str, family: Family) -> str:
-    """Return the version of a Python that the engine's wheels are for: ``3.11``."""
+    """Return an interpreter's version, such as ``3.11``. Raises if no wheel fits this version."""
     done = uv.run("--no-cache", "python", "find", "--show-version", program)
     version = ".".join(done.stdout.decode().split(".")[:2])
     if version not in family.recipe.pythons:
-        found = f"{program} is Python {version}" if version else f"no Python is {program}"
+        problem = f"{program} is Python {version}" if version else f"no Python is {program}"
         raise EnvironmentProblem(
-            f"{family.name} takes Python {' or '.join(family.recipe.pythons)}; {found} "
+            f"{family.name} takes Python {' or '.join(family.recipe.pythons)}; {problem} "
             "(`slotproof env create NAME --python PATH` names one)"
         )
     return version
 
 
 def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
-    """Install the wheel of a release, and nothing that it asks for."""
+    """Install the wheel of a release, without the wheel's dependencies."""
     wheel = uv.install("--no-deps", "--python", str(entry.python))
     done = _uv(store, *wheel, "--dry-run", entry.name)
     if b"there is no version of" in done.stderr:
@@ -97,17 +97,17 @@ def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
     _must(entry.engine, done)
     complain(f"making the environment of {entry.name} in {store.folder}, once")
     _must(entry.engine, _uv(store, *wheel, entry.name))
-    if recipe.keeps:  # kernels for GPUs are most of a wheel
+    if recipe.keeps:  # Most of a wheel is GPU kernels, which are deleted.
         for path in (entry.site / entry.engine).rglob("*"):
             if not path.is_dir() and not path.name.endswith(recipe.keeps):
                 path.unlink()
 
 
 def _install_shared(folder: Path, entry: Entry, recipe: Recipe, store: Store) -> None:
-    """Install the packages that releases share. No package for a GPU is among them."""
+    """Install the packages that releases share, in their CPU builds."""
     into = ("--python", str(entry.python), "--target", str(folder))
     wheels = uv.install(*into, *recipe.requirements)
-    # From the index of CPU builds, where it can be reached: the usual one has torch for GPUs.
+    # Prefer the index of CPU builds: the default index has torch for GPUs.
     cpu = ["--torch-backend", "cpu"]
     impatient = {"UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_TIMEOUT": "15"}
     if _uv(store, *wheels, *cpu, "--dry-run", **impatient).returncode:
@@ -116,14 +116,14 @@ def _install_shared(folder: Path, entry: Entry, recipe: Recipe, store: Store) ->
         _must(entry.engine, plan)
         if gpu := uv.gpu_package(plan):
             raise EnvironmentProblem(
-                f"the usual package index has torch for GPUs (it needs {gpu}), and PyTorch's "
-                "index for the CPU gave none; no environment was made"
+                f"the default package index has torch only for GPUs (it needs {gpu}), and "
+                "PyTorch's CPU index gave no build; no environment was made"
             )
     _must(entry.engine, _uv(store, *wheels, *cpu))
 
 
 def _uv(store: Store, *arguments: str, **variables: str) -> uv.Done:
-    # The cache lies beside what is linked into it, and only while an environment is made.
+    # The download cache is in the store, so that uv can link its files. It is deleted later.
     variables["UV_CACHE_DIR"] = str(store.work / "downloads")
     return uv.run(*arguments, keep_open=store.lock, **variables)
 

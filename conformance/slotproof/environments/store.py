@@ -1,8 +1,8 @@
-"""The folder that environments are kept in, per user. One process at a time changes it.
+"""The folder of environments, one per user. Only one process at a time changes the folder.
 
-An environment is a folder with a marker file in it, which describes it. It is made in the folder
-``.slotproof-work`` and renamed when it is complete, so whatever a killed process leaves there is
-deleted by the next one. A folder without a marker belongs to somebody else and is never touched.
+An environment is a folder with a marker file that describes it. A new environment is made inside
+``.slotproof-work``, and moved to its place when complete. If the process is killed, the next
+process deletes the remains. slotproof never touches a folder without a marker file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORK = ".slotproof-work"
 
 
 def default_folder() -> Path:
-    """Return ``$SLOTPROOF_ENVS``, or ``slotproof/envs`` in the user's cache folder."""
+    """Return ``$SLOTPROOF_ENVS``, or by default ``slotproof/envs`` in the user's cache folder."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser().absolute()
     return user_cache_path("slotproof", appauthor=False) / "envs"
@@ -45,17 +45,17 @@ class Entry:
 
     engine: str
     release: str
-    """Empty for a shared folder."""
+    """Version of the release. Empty for a shared folder."""
     python_version: str
     shared: str
-    """The name of the shared folder that a release sees."""
+    """Name of the shared folder that the release uses. Empty for a shared folder."""
     path: Path
     made: str = ""
-    """When it was complete, ISO 8601."""
+    """Time at which the environment was completed, in ISO 8601."""
 
     @property
     def name(self) -> str:
-        """``sglang==0.5.18``. A shared folder has its own name."""
+        """Name, such as ``sglang==0.5.18``. For a shared folder, the name of the folder."""
         return f"{self.engine}=={self.release}" if self.release else self.path.name
 
     @property
@@ -67,11 +67,11 @@ class Entry:
         return self.path / "lib" / f"python{self.python_version}" / "site-packages"
 
     def megabytes(self) -> int:
-        """Return its size on disk."""
+        """Return the environment's size on disk."""
         total = 0
         for folder, _, names in os.walk(self.path):
             for name in names:
-                with contextlib.suppress(OSError):  # it may be going away right now
+                with contextlib.suppress(OSError):  # another process may delete the file now
                     total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118  # thousands of files
         return round(total / 1e6)
 
@@ -88,18 +88,18 @@ class Store:
         self.folder = folder
         self.work = folder / WORK
         self.lock: Sequence[int] = ()
-        """The lock's file descriptor, while :meth:`changing`."""
+        """File descriptor of the lock, inside :meth:`changing`."""
 
     def entries(self) -> list[Entry]:
-        """Return the environments by engine and release, then the shared folders."""
-        found = [entry for path in self.folder.glob("*") if (entry := _read(path))]
-        return sorted(found, key=lambda e: (not e.release, e.engine, Version(e.release or "0")))
+        """Return the environments, ordered by engine and release, then the shared folders."""
+        entries = [entry for path in self.folder.glob("*") if (entry := _read(path))]
+        return sorted(entries, key=lambda e: (not e.release, e.engine, Version(e.release or "0")))
 
     def find(self, name: str) -> Entry | None:
         return next((entry for entry in self.entries() if entry.name == name), None)
 
     def damage(self, entry: Entry) -> str | None:
-        """Return what is missing, as far as it can be seen without starting it."""
+        """Return what an environment lacks, as far as visible without starting its engine."""
         if not entry.release:
             return None
         if not os.access(entry.python, os.X_OK):
@@ -111,16 +111,16 @@ class Store:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
-        """Keep other processes from changing the folder meanwhile.
+        """Hold the lock that keeps other processes from changing the folder.
 
-        Programs that inherit the lock's descriptor hold it too: where this process is
-        killed, the next one waits until the last of them is gone.
+        Programs that inherit the lock's descriptor hold the lock, too. If this process is killed,
+        the next process waits until the last such program ends.
         """
         held: list[int] = []
         lock = FileLock(self.folder / ".lock", on_acquired=held.append)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / ".lock").touch()  # where it can't be made, the lock would wait for ever
+            (self.folder / ".lock").touch()  # raises in a read-only folder, where the lock hangs
             try:
                 holding = lock.acquire(blocking=False)
             except Timeout:
@@ -136,12 +136,12 @@ class Store:
                     shutil.rmtree(self.work, ignore_errors=True)
         except OSError as error:
             raise EnvironmentProblem(
-                f"environments can't be kept in {self.folder}: {error.strerror}; "
+                f"environments can't be stored in {self.folder}: {error.strerror}; "
                 f"{VARIABLE} names another folder"
             ) from None
 
     def publish(self, entry: Entry) -> Entry:
-        """Give a complete environment in :attr:`work` its place. Needs the lock."""
+        """Move a complete environment from :attr:`work` to its place. The caller holds the lock."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         complete = replace(entry, path=self.folder / entry.path.name, made=now)
         fields = {key: value for key, value in asdict(complete).items() if key != "path"}
@@ -157,14 +157,14 @@ class Store:
         return complete
 
     def remove(self, entry: Entry) -> None:
-        """Take an environment away at once, whole. Needs the lock."""
+        """Remove a whole environment in one step. The caller holds the lock."""
         try:
             entry.path.rename(self.work / secrets.token_hex(8))
         except OSError as error:
             raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
 
     def sweep(self) -> None:
-        """Remove shared folders that no release uses. Needs the lock."""
+        """Remove the shared folders without a release. The caller holds the lock."""
         entries = self.entries()
         used = {entry.shared for entry in entries}
         for entry in entries:

@@ -1,1 +1,1 @@
-"""Lockstep: an engine and the spec side by side, and the oracles that compare them."""
+"""Lockstep: engine and spec side by side, compared by oracles."""

@@ -1,13 +1,13 @@
-"""From an engine's snapshot to a state of the spec.
+"""Abstraction of an engine's snapshot to a state of the spec.
 
 | spec | snapshot |
 |---|---|
 | pools, rows | ``pools``, ``rows`` (free rows are counted) |
-| session, slot | ``sessions[s]``, ``slots[s]``; ``lent`` from ownership where there is no flag |
-| turn | the request of kind *turn* that names the session |
+| session, slot | ``sessions[s]``, ``slots[s]``; ``lent`` null: true if a request has the slot |
+| turn | the first request of kind *turn* that names the session |
 | an actor of its own | every other request (plain, stub, doomed), and a second turn |
-| E | 0 up to Q: there the cursor stands on the tree's pages and says nothing |
-| locked | it has KV of its own and a tree lock; a lock on nothing (Q = 0) always counts as had |
+| E | 0 up to Q: there the cursor is on tree pages and its position has no meaning |
+| locked | the actor has KV and a lock in the tree; always set if Q is 0 |
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HAS_KV = ("matched", "parked", "running")
 
 
 def abstract(snapshot: Snapshot, constants: Constants) -> World:
-    """The state of the spec that the snapshot shows."""
+    """Return the spec state that a snapshot shows."""
     pools = snapshot["pools"]
     rows = Rows(total=snapshot["rows"]["total"], free=len(snapshot["rows"]["free"]))
     world = World(constants, (*_pool(pools.get("full")), *_pool(pools.get("swa")), *rows))
@@ -78,7 +78,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
 
 
 def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
-    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
+    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # without KV: no lock
     locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
     kind = PLAIN if alone else KINDS[request["kind"]]
     known = PHASES[request["phase"]], request["prompt"], request["output"]
@@ -86,6 +86,6 @@ def _request(request: RequestView, constants: Constants, alone: bool = False) ->
 
 
 def _row_of(view: SlotView | RequestView, constants: Constants) -> tuple[int, int, int, int, int]:
-    """Row, C, A, Q, E."""
+    """Return the row, C, A, Q and E of a slot or a request."""
     cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
     return view["row"], view["C"], view["A"], view["Q"], cursor

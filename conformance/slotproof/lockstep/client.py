@@ -1,4 +1,4 @@
-"""What the clients know: what they sent, what they were told, what must follow."""
+"""Record of the clients: the commands sent, the answers received, and the answers still due."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotproof_model.spec.profiles import PROFILES, Choices
 
 @dataclass
 class Sent:
-    """A request as its client sees it."""
+    """A request as its client knows it."""
 
     session: str | None
     tokens: Tokens
@@ -22,55 +22,54 @@ class Sent:
     reason: str | None = None
     output: Tokens = field(default_factory=list)
     prompt: Tokens = field(default_factory=list)
-    """History and new tokens; known once it was read, and for certain once it was answered."""
+    """History and new tokens. Set when the engine reads the request, final at the answer."""
     read: bool = False
     since: int = 0
-    """The time at which it was."""
+    """Time at which the engine read the request, in seconds."""
     refusable: bool | None = False
-    """When it was read, its session was not open; ``None``: it may have been closing, or had a
-    turn in flight, which is the engine's to know, or what it waits for may leave it no prompt."""
+    """True if the session was not open when the engine read the request. None if unknown: the
+    session may have been closing, a turn in flight, or the prompt empty."""
     aborted: int | None = None
-    """Iterations since an abort of it was read; ``None``: none was."""
+    """Number of iterations since the engine read an abort. None: it read no abort."""
     closed: bool = False
-    """A close of its session was read: the engine may end it for that."""
+    """True if the engine read a close of the session for which it may end the request."""
     closing: bool = False
-    """A close of its session was read behind it."""
+    """True if the engine read a close of the session after the request."""
     opening: Asked | None = None
-    """The open of its session that it came behind, if that was not answered when it was read: until
-    it is, what is told of the session is of the one before."""
+    """Open of the session that was unanswered when the engine read the request. Until its answer,
+    messages about the session are about the previous session of that name."""
     left: bool = False
-    """And the session was closed before it was answered, or it was reaped: its prompt is what it
-    was."""
+    """True if the session was closed or reaped before the answer. The prompt stays unchanged."""
     ahead: int = 0
-    """Tokens by which turns that are queued before it may make its prompt longer."""
+    """Number of tokens by which earlier turns in the queue may lengthen the prompt."""
 
     @property
     def most(self) -> int:
-        """Tokens of prompt and answer, at most."""
+        """Largest number of tokens in prompt and answer together."""
         return len(self.prompt) + self.ahead + max(0, self.max_new)
 
 
 CLOSES = "answers to close"
-"""What an engine names in ``not_observed`` that never says ``closed``, nor ``refused`` to a close.
-Then only its answers to opens are judged."""
+"""Name in ``not_observed`` of an engine that never answers a close. Only the answers to opens are
+then judged."""
 PATIENCE = 2
-"""Iterations, pauses apart, within which a close is done once no turn is in flight."""
+"""Number of iterations, without pauses, in which a close must follow the session's last turn."""
 REAPS = 1
-"""Seconds within which it is where nobody is told of it: so often SGLang looks for such ones."""
+"""Largest number of seconds to a close without an answer: SGLang's interval for idle sessions."""
 
 
 @dataclass(eq=False)
 class Asked:
-    """An open or a close that was read and not answered; or an abort that ends its session."""
+    """An unanswered command: an open, a close, or an abort that ends the session."""
 
     do: str
     answers: set[str]
-    """What may answer it."""
+    """Answers that the engine may give."""
     waits: int = 0
-    """Iterations in which nothing hindered the answer."""
+    """Number of iterations so far in which the engine could have answered."""
 
     def due(self, free: bool) -> bool:
-        """Whether it should have been answered by now; ``free``: nothing hindered that just now."""
+        """Return True if the answer is overdue. ``free``: the engine could have answered now."""
         return "closed" not in self.answers or self.waits + free > PATIENCE
 
 
@@ -79,26 +78,26 @@ _REJECTS = PROFILES["reference"].choices
 
 @dataclass
 class Conversation:
-    """A session as its clients see it."""
+    """A session as its clients know it."""
 
     open: bool | None = False
-    """Whether it is, by what was read and told; ``None``: that depends on when a close is done."""
+    """True if open, by commands read and answers received. None: a pending close decides."""
     asked: list[Asked] = field(default_factory=list)
     answered: list[tuple[Asked, str]] = field(default_factory=list)
-    """What was answered in this iteration, and how."""
+    """Commands answered in this iteration, each with its answer."""
     used: int = 0
-    """The time at which it was opened, or a turn of it was read last."""
+    """Time of the open, or time at which the engine read the last turn."""
     idle: int = 0
-    """From then on it had no turn, for certain."""
+    """Time since which the session has certainly had no turn."""
     taken: int = 0
-    """The time at which it was opened, or a turn was read last that it had to take."""
+    """Time of the open, or time at which the engine read the last turn that it had to accept."""
     closes: bool = False
-    """A close of it was read since it was opened."""
+    """True if the engine has read a close since the open."""
     deferred: int | None = None
-    """The time at which it was, and a turn was not answered."""
+    """Last time at which a close had to wait for an unanswered turn."""
 
     def reads(self, do: str, busy: bool) -> None:
-        """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
+        """Record an open or close. ``busy``: a turn may be in flight, and a close waits for it."""
         if do == "open":
             answers = {True: {"refused"}, False: {"opened"}, None: {"opened", "refused"}}[self.open]
             self.open = None if self.open is None else True
@@ -110,40 +109,40 @@ class Conversation:
         self.asked.append(Asked(do, answers))
 
     def ends(self) -> None:
-        """An abort of a turn, in an engine where that ends the session: one more answer may come,
-        unless the session is to be told so already. None comes where the turn was refused."""
-        opens = (n for n, each in enumerate(self.asked, 1) if "opened" in each.answers)
+        """Record the abort of a turn, on an engine where an abort ends the session. One ``closed``
+        may then follow, unless a ``closed`` is due already. After a refused turn none follows."""
+        opens = (n for n, command in enumerate(self.asked, 1) if "opened" in command.answers)
         begin = max(opens, default=0)
-        if not any(each.answers == {"closed"} for each in self.asked[begin:]):
+        if not any(command.answers == {"closed"} for command in self.asked[begin:]):
             self.asked.append(Asked("abort", {"closed"}))
         self.open = None
 
     def hears(self, told: str) -> bool:
-        """Whether that answers something that was asked; then it is asked no more."""
-        fitting = [each for each in self.asked if told in each.answers]
-        if told == "closed" and fitting:  # what comes after an open is not answered before it
+        """Assign an answer to a command and remove the command. Return False if no command fits."""
+        fitting = [command for command in self.asked if told in command.answers]
+        if told == "closed" and fitting:  # An open must be answered before the commands after it.
             later = self.asked[self.asked.index(fitting[0]) :]
-            opens = [n for n, each in enumerate(later) if each.do == "open"]
-            fitting = [each for each in later[: min(opens, default=None)] if told in each.answers]
-        sure = [each for each in fitting if each.do != "abort" or told != "closed"]
-        if told == "refused":  # a close may be answered later, an open may not; an abort need not
-            sure.sort(key=lambda each: (each.do == "abort", "closed" in each.answers))
+            opens = [n for n, command in enumerate(later) if command.do == "open"]
+            later = later[: min(opens, default=None)]
+            fitting = [command for command in later if told in command.answers]
+        sure = [command for command in fitting if command.do != "abort" or told != "closed"]
+        if told == "refused":  # An open comes first: a close may be answered later, an abort never.
+            sure.sort(key=lambda command: (command.do == "abort", "closed" in command.answers))
         if (answered := (*sure, *fitting, None)[0]) is None:
             return self._hears_otherwise(told)
         before = self.asked[: self.asked.index(answered)]
-        for index, each in enumerate(before):
-            if each.do == "abort" and told == "closed":  # the close may have come too late
+        for index, earlier in enumerate(before):
+            if earlier.do == "abort" and told == "closed":  # The close may have come too late.
                 again = any(other.do == "open" for other in before[index:])
-                each.answers = answered.answers - (set() if again else {told})
+                earlier.answers = answered.answers - (set() if again else {told})
         self.asked.remove(answered)
         self.answered.append((answered, told))
         return True
 
     def _hears_otherwise(self, told: str) -> bool:
-        """Whether it answers what another answer of this iteration was taken for, and that one
-        answers something else."""
+        """Return True if all answers of this iteration fit if they are assigned differently."""
         for index, (taken, before) in enumerate(self.answered):
-            other = next((each for each in self.asked if before in each.answers), None)
+            other = next((command for command in self.asked if before in command.answers), None)
             if told in taken.answers and other is not None:
                 self.asked.remove(other)
                 self.answered[index : index + 1] = [(taken, told), (other, before)]
@@ -152,11 +151,11 @@ class Conversation:
 
 
 class Client:
-    """All clients together. ``hears_closes``: an engine says when a session is closed;
-    ``aborts_close``: an abort of a turn ends its session.
+    """All clients together. ``hears_closes``: the engine answers closes. ``aborts_close``: aborting
+    a turn ends its session.
 
-    Of the choices, two are what clients see: what is told of an answer's last token to the next
-    turn, and what becomes of a turn that finds one in flight.
+    Two of a profile's choices are visible to clients. The next prompt may lack the last token of an
+    answer. A turn that arrives while another is in flight may be queued or refused.
     """
 
     def __init__(
@@ -165,34 +164,34 @@ class Client:
         self.hears_closes, self.aborts_close = hears_closes, aborts_close
         self.drops_last, self.queues = choices["drops_last"], choices["queues_turns"]
         self.unexpected: list[tuple[str, str]] = []
-        """What sessions were told in this iteration and nothing that was asked explains."""
+        """Answers in this iteration that fit no command, each with its session."""
         self.requests: dict[str, Sent] = {}
         self.history: dict[str, Tokens] = {}
-        """Tokens of the finished turns of each open session."""
+        """Tokens of finished turns, by session. Only open sessions are listed."""
         self.unanswered: dict[str, Sent] = {}
-        """Requests that were read."""
+        """Requests that the engine has read and not yet answered."""
         self.sessions: dict[str, Conversation] = {}
         self.clock = 0
-        """Seconds that passed."""
+        """Time in seconds since the start."""
         self.unread: list[Command] = []
-        """Sent, and not yet read by the engine."""
+        """Commands sent but not yet read by the engine."""
         self.heard: list[Command] = []
-        """What the engine read in this iteration."""
+        """Commands that the engine read in this iteration."""
         self.retracting: set[str] = set()
-        """Who ran when a retract was read that has not taken place."""
+        """Requests that ran when the engine read a retract. Empty after the retraction."""
         self.waited = 0
-        """Iterations since then."""
+        """Number of iterations since the engine read the retract."""
         self.told: dict[str, int] = {}
-        """By request, how many tokens its next round is to accept."""
+        """Number of tokens that the next decoding round has to accept, by request."""
         self.under_way: dict[str, list[int | None]] = {}
-        """The same of its rounds that were launched."""
+        """Number of tokens that each launched round has to accept, by request."""
         self.paused = False
         self.unheard = 0
-        """Iterations in which the engine read nothing of what was sent."""
+        """Number of iterations in a row in which commands waited and the engine read none."""
         self.stalled = 0
-        """Iterations in which there was a request and nothing changed."""
+        """Number of iterations in a row with requests but without a change."""
         self.patience = 0
-        """Iterations within which all are answered, if nobody sends anything more."""
+        """Number of iterations left to answer all requests, if no new command comes."""
 
     def sends(self, command: Command) -> None:
         if command["do"] == "tick":
@@ -205,7 +204,7 @@ class Client:
             )
 
     def reads(self, count: int) -> None:
-        """The engine has read so many commands."""
+        """Record that the engine read the next ``count`` commands."""
         self.unexpected = []
         self.heard = self.unread[:count]
         for command in self.heard:
@@ -225,13 +224,13 @@ class Client:
                 session.reads(do, busy)
                 if do == "close" and not self.hears_closes:
                     session.asked.pop()
-                for each in self.unanswered.values() if do == "close" else ():
-                    each.closing |= each.session == sid
-                    each.closed |= each.session == sid and not self.queues
+                for sent in self.unanswered.values() if do == "close" else ():
+                    sent.closing |= sent.session == sid
+                    sent.closed |= sent.session == sid and not self.queues
             elif do == "submit" and not self.requests[rid].read:
                 self._reads(rid, self.requests[rid])
-            for each in self.unanswered.values() if do == "abort_all" else ():
-                self._aborts(each)
+            for sent in self.unanswered.values() if do == "abort_all" else ():
+                self._aborts(sent)
             if do == "abort" and rid in self.unanswered:
                 self._aborts(self.unanswered[rid])
         del self.unread[:count]
@@ -241,20 +240,20 @@ class Client:
         session = self.sessions.get(sent.session or "")
         if self.aborts_close and session is not None and session.open is not False:
             session.ends()
-            for each in self.unanswered.values():
-                each.closed |= each.session == sent.session
+            for request in self.unanswered.values():
+                request.closed |= request.session == sent.session
 
     def _reads(self, rid: str, sent: Sent) -> None:
-        """A request, as the engine finds it: what has become of its session by then?"""
+        """Record that the engine read a request, given the session's state at that time."""
         past: Tokens = []
         waits = False
         if sent.session is not None:
             session = self.sessions.setdefault(sent.session, Conversation())
             waits = self.busy(sent.session)
-            if not session.open or (waits and not self.queues):  # a turn may have left it by now
+            if not session.open or (waits and not self.queues):  # the other turn may have ended
                 sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
-            opens = [each for each in session.asked if each.do == "open"]
+            opens = [command for command in session.asked if command.do == "open"]
             sent.opening = next((e for e in reversed(opens) if e.answers == {"opened"}), None)
             past = [] if sent.opening else self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
@@ -268,7 +267,7 @@ class Client:
             self._queue()
 
     def _queue(self) -> None:
-        """Where turns wait for each other: how long their prompts are by now, and may become."""
+        """Update the prompt of each queued turn, and by how much earlier turns may lengthen it."""
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
             if (sid := sent.session) is not None and not sent.left:
@@ -277,44 +276,44 @@ class Client:
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
     def free(self, sid: str, runs: bool) -> bool:
-        """Whether an iteration, if it ``runs`` a batch at all, may do what was asked for."""
+        """Return True if the iteration can carry out the command. ``runs``: batches run."""
         return runs and not self.paused and not self.busy(sid)
 
     def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
-        """An iteration is over: what is not answered by now will not be; what is open shows."""
+        """Finish an iteration: drop commands whose answer is overdue, update the open sessions."""
         self._queue()
-        busy = {each.session for each in self.unanswered.values()}
+        busy = {sent.session for sent in self.unanswered.values()}
         for sid, session in tuple(self.sessions.items()):
             if sid in busy:
                 session.idle = self.clock
             free = runs and not self.paused and sid not in busy
             session.answered.clear()
-            session.asked = [each for each in session.asked if not each.due(free)]
-            for each in session.asked:
-                each.waits += free
+            session.asked = [command for command in session.asked if not command.due(free)]
+            for command in session.asked:
+                command.waits += free
             if not self.hears_closes:
                 view = shown.get(sid)
                 if view is None and sid in busy and (session.open or session.deferred is not None):
-                    session.deferred = self.clock  # it may keep its name up to that turn's end
+                    session.deferred = self.clock  # The session may exist until its turn ends.
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
                 if session.deferred is not None and self.clock - session.deferred <= REAPS:
                     session.open = session.open or None
             elif not session.asked:
                 session.open = sid in self.history
             if session.open is False and not session.asked:
-                del self.sessions[sid]  # as one that was never heard of: a log may be long
+                del self.sessions[sid]  # memory stays bounded for a long log
 
     def _opening(self, sent: Sent) -> bool:
-        """Whether its session is not there yet, by what was told."""
+        """Return True if the open that came before the request is still unanswered."""
         session = self.sessions.get(sent.session or "")
         return session is not None and sent.opening in session.asked
 
     def busy(self, sid: str) -> bool:
-        """Whether a turn of the session may be in flight."""
-        return any(each.session == sid for each in self.unanswered.values())
+        """Return True if the session may have a turn in flight."""
+        return any(sent.session == sid for sent in self.unanswered.values())
 
     def hears(self, message: Message) -> None:
-        """Take an answer in; histories grow by what finished turns said."""
+        """Record a message. The tokens of a finished turn are added to its session's history."""
         if message["type"] != "finish" and message["session"] is not None:
             sid, told = message["session"], message["type"]
             if not self.sessions.setdefault(sid, Conversation()).hears(told):
@@ -322,17 +321,17 @@ class Client:
         if message["type"] == "opened":
             sid = str(message["session"])
             self.history[sid] = []
-            if sid in self.sessions:  # else it has no name
+            if sid in self.sessions:  # a message may name no session
                 self.sessions[sid].deferred = None
         elif message["type"] == "closed":
             sid = str(message["session"])
             self.history.pop(sid, None)
-            unasked = (sid, "closed") in self.unexpected  # it was reaped: who was read before left
+            unasked = (sid, "closed") in self.unexpected  # a reap ends the earlier requests
             fresh = {command.get("rid") for command in self.heard}
-            for rid, each in self.unanswered.items():
-                ended = (each.closing or each.closed) and not self._opening(each)
+            for rid, request in self.unanswered.items():
+                ended = (request.closing or request.closed) and not self._opening(request)
                 left = ended or (unasked and rid not in fresh)
-                each.left |= each.session == sid and left
+                request.left |= request.session == sid and left
         elif message["type"] == "finish":
             if (sent := self.requests.get(message["rid"])) is None:
                 return
@@ -351,18 +350,18 @@ class Client:
                 self.history[sent.session] = joined(sent.prompt, self._kept(sent.output))
 
     def _kept(self, output: Tokens) -> Tokens:
-        """What of an answer the next turn goes on from."""
+        """Return the part of an answer that will be in the next prompt."""
         if not self.drops_last or not len(output):
             return output
         return Hashed(len(output) - 1, None) if isinstance(output, Hashed) else output[:-1]
 
     def later(self, sent: Sent) -> bool:
-        """Whether another request without a session was read after it."""
+        """Return True if the engine read a later request without a session."""
         requests = reversed(self.requests.values())
         return next((e for e in requests if e.read and not e.session), sent) is not sent
 
     def prompt_of(self, rid: str) -> Tokens | None:
-        """The prompt that a live request of this client must have; ``None`` if not known."""
+        """Return the prompt that a live request should have, or None if unknown."""
         if (sent := self.requests.get(rid)) is None:
             return None
         if sent.session is None:

@@ -1,4 +1,4 @@
-"""What a run has seen, and what it has not."""
+"""Coverage of a run: the transitions, guards and clauses that were exercised."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _PHASE, _OUTPUT = INDEX[req.phase.name], INDEX[req.output.name]
 
 @dataclass
 class Coverage:
-    """Transitions, guard outcomes and clauses, counted over a run."""
+    """Counts of transitions, guard outcomes and clauses over a run."""
 
     transitions: Counter[str] = field(default_factory=Counter)
     decoding: Counter[str] = field(default_factory=Counter)
-    """Those of them that met a request between two of its decoding rounds."""
+    """Transitions of requests that have decoded and are still running."""
     checked: Counter[str] = field(default_factory=Counter)
-    """How often each invariant was evaluated on something it speaks of."""
+    """Number of evaluations, by invariant. Counted only if the state has an actor to judge."""
     ignored: Counter[str] = field(default_factory=Counter)
-    """Violations that were passed over because the user knows them."""
+    """Number of violations of clauses that the user chose to ignore."""
     by_choice: Counter[str] = field(default_factory=Counter)
-    """Stalls that the engine's profile documents as a choice, by clause, cause and page."""
+    """Number of stalls that the profile documents as a choice, by clause, cause and report page."""
     holds: int = 0
     fails: int = 0
-    """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
+    """Bit masks of guard conjuncts without parameters: seen to hold, and seen to fail."""
     commands: int = 0
     iterations: int = 0
     reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """What clients sent and met: counted in :mod:`slotproof.lockstep.reached`."""
+    """Client behaviour, counted by :mod:`slotproof.lockstep.reached`."""
 
     def saw_guards(self, page_size: int, state: Vector) -> None:
         table = outcomes(page_size)
@@ -42,7 +42,7 @@ class Coverage:
         self.fails |= ~bits & ((1 << len(table.names)) - 1)
 
     def saw(self, transition: str, state: Vector) -> None:
-        """A transition that is about to be applied."""
+        """Count a transition that is about to be applied."""
         self.transitions[transition] += 1
         if state[_PHASE] == RUNNING and state[_OUTPUT]:
             self.decoding[transition] += 1
@@ -57,11 +57,11 @@ class Coverage:
 
     @property
     def size(self) -> int:
-        """The number of transitions, and of outcomes of guards, that were seen."""
+        """Number of different transitions and guard outcomes seen."""
         return len(self.transitions) + self.holds.bit_count() + self.fails.bit_count()
 
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
-        """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""
+        """Return the offered guards' outcomes as (number seen, number possible, names missing)."""
         missing = []
         count = 0
         for bit, (transition, name) in enumerate(outcomes(1).names):

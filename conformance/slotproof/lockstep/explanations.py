@@ -1,9 +1,9 @@
-"""What explains a finding: a single change of the spec after which it ends where the engine is.
+"""Explanations of a finding: single changes of the spec that end in the engine's state.
 
-The events of the breaking iteration are carried out once more, with one transition of them done
-wrongly (:mod:`slotproof_model.bugs.deviations`). Where that leads to the engine's own state, the
-engine behaves as if it did so. A change that contradicts an earlier iteration of the example
-explains less than one that does not: the engine would have gone wrong there already.
+The events of the violating iteration are applied again, with one transition carried out wrongly
+(:mod:`slotproof_model.bugs.deviations`). If the result is the engine's own state, the engine
+behaves like the changed spec. A change that contradicts an earlier iteration explains less: with
+it, the engine would have gone wrong earlier.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from slotproof_model.evaluation.world import World
 from slotproof_model.spec.transitions import TRANSITIONS
 
 MOST = 3
-"""Shown at most."""
+"""Largest number of explanations shown."""
 EVENTS = 100
-"""Of an iteration with more nothing is explained; an engine may tell any number."""
+"""Largest number of events in an iteration to be explained. An engine may report any number."""
 _SECOND = re.compile(r", swa (?:\[(?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w.]+)")
-"""A span of the second pool beside one of the first."""
+"""Pattern of a range of positions in the second pool that follows a range in the first pool."""
 EARLIER = 50
-"""Iterations that an explanation is held against, the last ones."""
+"""Number of last iterations with which an explanation is compared."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The engine behaves as if it carried out the transition like this."""
+    """A wrong way to carry out a transition that gives the same state as the engine."""
 
     transition: str
     words: str
     always: bool = True
-    """It did so in all other iterations that were seen as well, as far as that shows."""
+    """True if no other iteration contradicts the change, as far as its effect is visible."""
 
     def __str__(self) -> str:
         return self.words if self.always else f"{self.words}, this time"
 
 
 def lasting(explained: Iterable[Explanation] | None) -> frozenset[str]:
-    """Return the words of the changes that contradict nothing else that was seen."""
-    return frozenset(each.words for each in explained or () if each.always)
+    """Return the sentences of the changes that no other iteration contradicts."""
+    return frozenset(explanation.words for explanation in explained or () if explanation.always)
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """One iteration: what was there, what happened, what is there now."""
+    """One iteration: the state before it, its events, and the state after it."""
 
     before: World
     events: Sequence[Event]
@@ -63,10 +63,9 @@ class _Turn:
 def explain(
     referee: Referee, seen_first: Referee | None = None, most: int | None = MOST
 ) -> tuple[Explanation, ...] | None:
-    """Explain the iteration that a referee judged last, plainest first; of changes of one place the
-    plainest, then the others. ``None``: the spec agrees with the engine's state, or the engine
-    tells no events. ``seen_first``: the example before it was made small, which shows the same and
-    more.
+    """Explain the last judged iteration. The simplest change at each place comes first. None if the
+    spec agrees with the engine's state, or if the engine reports no events. ``seen_first``: the
+    example before shrinking, whose further iterations are more evidence.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.lockstep.referee import Setup, play
@@ -80,45 +79,45 @@ def explain(
         return None
     constants = referee.constants
     if constants.profile.choices["keeps_slack"] and referee.config.draft:
-        return None  # deviations are those of an engine that gives it back
-    table = steps(constants.page_size)
+        return None  # Deviations assume an engine that frees the KV allocated past a turn's end.
+    table, two_pools = steps(constants.page_size), "swa" in referee.snapshot["pools"]
     *earlier, last = turns
     if _lands(last, table):
         return None
     long = _turns(seen_first) if seen_first is not None else []
-    found: list[tuple[Deviation, bool]] = []
+    fitting: list[tuple[Deviation, bool]] = []
     wrong = _wrong(last)
     added = [*([name] for name in wrong), *([wrong] if len(wrong) == 2 else [])]
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
         evidence = [
             turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
         ]
-        others = (each for names in added for each in additions(id_, names))
+        others = (addition for names in added for addition in additions(id_, names))
         right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
-        lenient = not _lands(last, right)  # else its guard is all that is wrong
-        for each in (*deviations(id_).values(), *others):
-            other = {**table, id_: each.step(constants.page_size, lenient)}
+        lenient = not _lands(last, right)  # If the lenient step succeeds, only the guard is wrong.
+        for deviation in (*deviations(id_).values(), *others):
+            other = {**table, id_: deviation.step(constants.page_size, lenient)}
             if not _lands(last, other):
                 continue
-            words = each.words if "swa" in referee.snapshot["pools"] else _of_one_pool(each.words)
+            words = deviation.words if two_pools else _of_one_pool(deviation.words)
             if words and len(words) <= READABLE:
                 held = all(_lands(turn, other) for turn in (*evidence, *long[-1:]))
-                found.append((replace(each, said=words), held))
-    found.sort(key=lambda one: (not one[1], one[0].rank))
-    plain = _distinct(found)
-    more = [one for one in found if one not in plain]
-    every = [Explanation(each.id, each.words, always) for each, always in [*plain, *more]]
+                fitting.append((replace(deviation, said=words), held))
+    fitting.sort(key=lambda one: (not one[1], one[0].rank))
+    plain = _distinct(fitting)
+    more = [one for one in fitting if one not in plain]
+    every = [Explanation(change.id, change.words, always) for change, always in [*plain, *more]]
     return tuple(dict.fromkeys(every))[:most]
 
 
 def _of_one_pool(words: str) -> str:
-    """The words without the second pool; empty where they are about it.
+    """Return the sentence without the second pool. Empty if it is about the second pool only.
 
     >>> _of_one_pool("T-ABORT unlocks full u, swa swa_u twice")
     'T-ABORT unlocks full u twice'
     >>> _of_one_pool("T-CLOSE frees full [slot.Q, x), swa [max(slot.Q, slot.E), x) twice")
     'T-CLOSE frees full [slot.Q, x) twice'
-    >>> _of_one_pool("T-INSERT does not unlock swa swa_x")
+    >>> _of_one_pool("T-INSERT does not unlock swa swa_u")
     ''
     """
     left = _SECOND.sub("", words)
@@ -126,42 +125,43 @@ def _of_one_pool(words: str) -> str:
 
 
 def _turns(referee: Referee) -> list[_Turn]:
-    """The iterations that were judged; none where the engine tells no events, or died."""
-    seen = [each for entry in referee.log for each in entry.snapshots[: entry.judged]]
+    """Return the judged iterations. Empty if the engine reports no events, or if it crashed."""
+    seen = [snapshot for entry in referee.log for snapshot in entry.snapshots[: entry.judged]]
     if not seen or "events" not in seen[-1] or not referee.log[-1].judged:
         return []
     last = [with_totals(empty_snapshot(), seen[0]), *seen][-EARLIER - 1 :]
-    worlds = pairwise(abstract(each, referee.constants) for each in last)
-    told = (each.get("events") or () for each in last[1:])
+    worlds = pairwise(abstract(snapshot, referee.constants) for snapshot in last)
+    told = (snapshot.get("events") or () for snapshot in last[1:])
     return [_Turn(a, events, b) for (a, b), events in zip(worlds, told, strict=True)]
 
 
-def _distinct(found: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:
-    """Of those that change the same place of a transition, or read alike, the plainest."""
+def _distinct(fitting: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:
+    """Return the simplest change at each place of a transition."""
     first: dict[tuple[str, str], tuple[Deviation, bool]] = {}
-    for each, always in found:
-        id_, kind, place = each.name.split("/", 2)
+    for deviation, always in fitting:
+        id_, kind, place = deviation.name.split("/", 2)
         where = place.partition(":")[0]
-        if not kind.startswith("throughout"):  # of a memory move its number, of others the name
+        if not kind.startswith("throughout"):  # memory moves by number, other changes by name
             where = where.partition("-")[0] if where[0].isdigit() else where
-        first.setdefault((id_, where), (each, always))
+        first.setdefault((id_, where), (deviation, always))
     return list(first.values())
 
 
 def _wrong(turn: _Turn) -> list[str]:
-    """The variables of actors that are not what the spec says."""
+    """Return the variables of actors whose values differ between engine and spec."""
     world = twin(turn.before)
     for event in turn.events:
         world.apply(*event)
-    there = differences(world, turn.after)
-    return list(dict.fromkeys(each.variable for each in there if each.variable))
+    differing = differences(world, turn.after)
+    return list(dict.fromkeys(violation.variable for violation in differing if violation.variable))
 
 
 def _lands(turn: _Turn, table: dict[str, Step]) -> bool:
-    """Whether the spec, with these steps, may do what happened and ends where the engine is."""
+    """Return True if the spec with these steps allows the events and ends in the engine's state."""
     world = twin(turn.before)
     world.steps = table
     for transition, sid, rid, params in turn.events:
-        if any(each.invariant == "INV-STEP" for each in world.apply(transition, sid, rid, params)):
+        problems = world.apply(transition, sid, rid, params)
+        if any(problem.invariant == "INV-STEP" for problem in problems):
             return False
     return not any(differences(world, turn.after))

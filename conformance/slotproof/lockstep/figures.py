@@ -1,4 +1,4 @@
-"""What the terms of a formula come to that does not hold: the figures of a violation's sentence."""
+"""Values of the terms in a false formula, for the sentence of a violation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotproof_model.text.idioms import words_of
 from slotproof_model.text.render import formula, symbol
 
 LONGEST = 60
-"""Characters of a term that is written out."""
+"""Largest number of characters of a term that is printed in full."""
 Value: TypeAlias = Callable[[Expr], int]
 
 
@@ -23,9 +23,9 @@ def figures(
     after: Sequence[int] = (),
     said: Mapping[str, int] | None = None,
 ) -> str:
-    """Why it is false: both sides of each comparison that fails, what it has of flags.
+    """Explain a false formula by the sides of each failed comparison and the values of flags.
 
-    ``after`` is the state after a step, ``said`` the parameters of an event.
+    ``after`` is the state after a step. ``said`` has the parameters of an event.
 
     >>> from slotproof_model.evaluation.layout import INDEX
     >>> from slotproof_model.spec.state import rows, slot
@@ -47,8 +47,8 @@ def figures(
 
 
 def in_a_line(view: Mapping[str, object]) -> str:
-    """The figures of a slot or a request. A flag is its name where it is set; what nobody knows is
-    not there, nor is a row where there is none.
+    """Return the fields of a slot or a request in one line. A set flag is its name alone. Unset
+    flags, unknown values and a missing row are left out.
 
     >>> in_a_line({"lent": False, "row": -1, "C": 4}), in_a_line({"phase": "running", "lent": True})
     ('C=4', 'running lent')
@@ -68,7 +68,7 @@ _of = lru_cache(maxsize=4096)(compiled)
 
 
 def _false(expr: Expr, value: Value) -> Iterator[str]:
-    """The parts of a formula that make it false."""
+    """Yield an explanation for each false part of a formula."""
     if not isinstance(expr, App):
         yield from _flags(expr, value)
         return
@@ -77,14 +77,14 @@ def _false(expr: Expr, value: Value) -> Iterator[str]:
             for part in expr.args:
                 if not value(part):
                     yield from _false(part, value)
-        case Op.OR:  # of an implication the conclusion; that the premise holds says less
+        case Op.OR:  # The premise of an implication is true, so only its conclusion is explained.
             told = [part for part in expr.args if getattr(part, "op", None) is not Op.NOT]
             for part in told or expr.args:
                 yield from _false(part, value)
         case Op.ITE:
             yield from _false(expr.args[1 if value(expr.args[0]) else 2], value)
         case Op.EQ | Op.LE | Op.LT if expr.args[0].sort is Sort.INT:
-            yield ", ".join(_side(each, value) for each in expr.args if not isinstance(each, Const))
+            yield ", ".join(_side(side, value) for side in expr.args if not isinstance(side, Const))
         case _:
             yield from _flags(expr, value)
 
@@ -99,8 +99,8 @@ def _side(term: Expr, value: Value) -> str:
 
 
 def _flags(expr: Expr, value: Value) -> Iterator[str]:
-    """Every variable that occurs, and what it is."""
+    """Yield each variable of an expression with its value."""
     named = {node.name: node for node in walk(expr) if isinstance(node, Var)}
     for name in sorted(named):
-        found = int(value(named[name]))
-        yield f"{symbol(name)} is {words_of(name).get(found, found)}"
+        number = int(value(named[name]))
+        yield f"{symbol(name)} is {words_of(name).get(number, number)}"

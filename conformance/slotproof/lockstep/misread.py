@@ -1,8 +1,8 @@
-"""Events that were told wrongly, told apart from an engine that did wrong.
+"""Detector of events that a driver reports wrongly although its engine is right.
 
-Where the spec does not follow the events of an iteration, it may follow them in another order, or
-with a parameter read as an author of a driver may have understood it. If it then ends, without
-any problem, in the very state that the engine shows, the engine did nothing wrong.
+If the spec can't follow an iteration's events as reported, it may follow them in another order. Or
+it may follow them if a parameter has a meaning that the driver's author could have understood. If
+the spec then ends in the engine's own state without a problem, the engine is right.
 """
 
 from __future__ import annotations
@@ -20,79 +20,79 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 ORDER = "order"
 MOST = 30
-"""Events of an iteration that are looked at; steps of the search for an order are its square."""
+"""Largest number of events in a searched iteration. The search tries at most the square of it."""
 
 Reading = Callable[[int, Mapping[str, int], int], int]
-"""From what an event says of a parameter, the actor's values before it and the page size: what was
-meant."""
+"""Function that returns the intended value of a parameter. Takes the reported value, the actor's
+variables before the event, and the page size."""
 
 READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
     (
         frozenset(["t"]),
         lambda said, had, _: said + had[req.C.name],
-        "is the length after it, not the tokens that it added",
+        "is the length after the event, not the number of tokens added",
     ),
     (
         frozenset(["new"]),
         lambda said, had, _: said - had[session.history.name],
-        "is the new tokens of the turn, not its whole prompt",
+        "is the number of new tokens, not the length of the whole prompt",
     ),
     (
         frozenset(["F"]),
         lambda said, had, _: said - had[req.prompt.name],
-        "is the output tokens of the turn, not its prompt and output",
+        "is the number of output tokens, not of prompt and output tokens",
     ),
     (
-        frozenset(["m", "q", "u", "swa_u", "dup", "swa_dup", "swa_x"]),
+        frozenset(["m", "q", "u", "swa_u", "locked", "swa_locked", "dup", "swa_dup"]),
         lambda said, _, size: said * size,
-        "are tokens, not pages: what the tree matches, locks or takes",
+        "are numbers of tokens, not of pages",
     ),
 )
-"""Parameters, how they may have been taken, and what they are."""
+"""Names of parameters, a function from the misreading to the right value, and the right meaning."""
 
 
 def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, str] | None:
-    """What is wrong with the events, if nothing else is: ``order`` or ``parameters``, and a line.
+    """Return ``order`` or ``parameters``, with an explanation, if only the events are wrong.
 
-    ``world`` is the state before them, which stays as it is.
+    ``world`` is the state before the events and is not changed. None: the engine may be wrong.
     """
     if len(events) > MOST or _follows(twin(world), events, after):
         return None
     for names, reading, words in READINGS:
         if _follows(twin(world), events, after, names, reading):
             seen = {name for event in events for name, value in event[3].items() if value}
-            told = dict.fromkeys(each[0] for each in events if names & each[3].keys())
+            told = dict.fromkeys(event[0] for event in events if names & event[3].keys())
             return "parameters", f"{', '.join(told)}: {', '.join(sorted(names & seen))} {words}"
     meant = _ordered(world, list(events), after, [MOST * MOST])
     if meant is None or _of_each(events, world) == _of_each(meant, world):
-        return None  # between one and another an engine may do things in the wrong order
-    said = " ".join(each[0] for each in events)
-    return ORDER, f"told as {said}; the spec follows {' '.join(each[0] for each in meant)}"
+        return None  # The engine itself may do things to different actors in a wrong order.
+    said, right = (" ".join(event[0] for event in order) for order in (events, meant))
+    return ORDER, f"reported as {said}, but the spec follows {right}"
 
 
 def unborn(world: World, events: Sequence[Event]) -> bool:
-    """Whether a request, or a session, has an event before the one that begins it: no engine can
-    do that, whatever is wrong with it."""
-    for mine in _of_each(events, world).values():
-        begins = [bool(TRANSITIONS[name].starts) for name, *_ in mine if name in TRANSITIONS]
+    """Return True if some request or session has an event before the event that creates it. No
+    engine can do that."""
+    for own in _of_each(events, world).values():
+        begins = [bool(TRANSITIONS[name].starts) for name, *_ in own if name in TRANSITIONS]
         if True in begins[1:] and not begins[0]:
             return True
     return False
 
 
 def _of_each(events: Sequence[Event], world: World) -> dict[str, list[Event]]:
-    """The events of each request, and of each session that they open, in order."""
-    mine: dict[str, list[Event]] = {}
+    """Group the events by request, and by session if the session was opened in this iteration."""
+    groups: dict[str, list[Event]] = {}
     for event in events:
         _, sid, rid, _ = event
         for key in (f"/{rid}" if rid else None, sid if sid not in world.actors else None):
             if key is not None:
-                mine.setdefault(key, []).append(event)
-    return mine
+                groups.setdefault(key, []).append(event)
+    return groups
 
 
 def twin(world: World) -> World:
-    """A copy that can be moved while the other one stands still."""
+    """Return a copy of a world. Events applied to the copy leave the original unchanged."""
     other = copy.copy(world)
     other.pools, other.writers = list(world.pools), dict(world.writers)
     other.actors, other.shares = dict(world.actors), dict(world.shares)
@@ -106,7 +106,7 @@ def _follows(
     names: frozenset[str] = frozenset(),
     reading: Reading = lambda said, *_: said,
 ) -> bool:
-    """Whether the spec follows the events, so read, to that state."""
+    """Return True if the spec follows the events, as ``reading`` changes them, to ``after``."""
     for name, sid, rid, said in events:
         values = world.actors.get(world.key(name, sid, rid) or "", EMPTY_ACTOR)
         had = {variable: int(values[index]) for variable, index in OWN.items()}
@@ -120,8 +120,8 @@ def _follows(
 
 
 def _ordered(world: World, left: list[Event], after: World, tries: list[int]) -> list[Event] | None:
-    """The events in an order that the spec follows to that state: the first found within so many
-    tries, as near to theirs as it goes."""
+    """Return the events in an order in which the spec ends in ``after``, or None. Orders close to
+    the reported order are tried first."""
     if not left:
         return [] if next(differences(world, after), None) is None else None
     for index, event in enumerate(left):

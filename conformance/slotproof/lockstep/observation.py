@@ -1,4 +1,4 @@
-"""What an oracle looks at, one iteration of the engine; and what it yields, violations."""
+"""Observations of an engine, one per iteration, and violations, which oracles report."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from slotproof_model.evaluation.world import World
 from slotproof_model.spec.invariants import INVARIANTS
 
 TERMS = ("available", "evictable", "protected", "held", "uncached")
-"""The five figures of a pool whose sum is its total."""
+"""Names of the five terms whose sum is a pool's total."""
 
 
 class Holder(NamedTuple):
-    """Who has a page or a row."""
+    """Holder of a page or a row."""
 
     kind: str
-    """``slot``, ``request``, or a key of :data:`_NOBODYS`."""
+    """Kind of the holder: ``slot``, ``request``, or a key of :data:`_NOBODYS`."""
     name: str = ""
-    """The session of a slot, the request."""
+    """Session of a slot, or ID of a request."""
 
     def __str__(self) -> str:
         named = f"slot of {self.name}" if self.kind == "slot" else self.name
@@ -39,11 +39,11 @@ _NOBODYS = {
     "free_rows": "the free rows",
     "indices": "a list of indices",
 }
-"""Holders that are neither a session nor a request."""
+"""Sentence parts for holders that are no session or request."""
 
 
 def all_of(holders: Iterable[object]) -> str:
-    """Some holders in a sentence.
+    """Join holders for a sentence.
 
     >>> all_of([Holder("slot", "s1"), Holder("tree")]), all_of(["a", "b", "c", "d", "e"])
     ('slot of s1 and the tree', 'a and b and c and 2 more')
@@ -58,43 +58,43 @@ CONTRACT = frozenset(
     for name in ("INV-ANSWER", "INV-SESSION", "INV-LIMIT")
     for conjunct in INVARIANTS[name].observed
 ) - {"INV-ANSWER.once", "INV-ANSWER.never_silent"}
-"""Clauses of what a client gets: memory may be in order."""
+"""Clauses about answers to clients. If only these are broken, the memory may be right."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A clause that was broken, and what shows it; :func:`violated` makes its sentence of that."""
+    """A broken clause and its evidence. :func:`violated` writes the sentence."""
 
     invariant: str
     conjunct: str
     detail: str = ""
     transition: str | None = None
     oracle: str = field(default="", compare=False)
-    """Who says so; not kept in traces."""
+    """Name of the oracle that reported the violation. Not stored in traces."""
     said: str = field(default="", compare=False)
-    """The end of what the driver wrote on standard error, or of the engine's traceback."""
+    """End of the driver's standard error, or of the engine's traceback."""
     variable: str | None = None
-    """The variable of the spec, or the figure, that differs."""
+    """Name of the spec variable, or of the pool's term, whose values differ."""
     spec: int | None = None
     engine: int | None = None
-    """What each says it is; ``None``: no number, or there is none on that side."""
+    """Values in the spec and in the engine. None: no number, or nothing on that side."""
     guard: str | None = None
-    """The conjunct of the transition's guard that does not hold."""
+    """Conjunct of the transition's guard that failed."""
     pool: str | None = None
     page: int | None = None
     owners: tuple[Holder, ...] = ()
-    """Whose the page or the row is, or who reads it."""
+    """Owners or readers of the page or the row."""
     session: str | None = None
     rid: str | None = None
-    """Whom it is about, where it is about one."""
+    """Session and request that the violation is about, if a single actor is affected."""
     pins: str | None = None
-    """Of a request that waits, a word for what it lacks and who holds that: see
-    :data:`~slotproof.lockstep.waits.CAUSES`. Else the phase in which a request stands still."""
+    """Cause of a wait, as a word for the missing resource and its holder: see
+    :data:`~slotproof.lockstep.waits.CAUSES`. For other stalls, the request's phase."""
     iteration: int | None = None
-    """Which of the iterations of its command, where that has more than one; from 1."""
+    """Number of the iteration within its command, from 1. None if the command has one iteration."""
     fault: str | None = None
-    """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
-    hang; ``None`` where it told of a failure."""
+    """Failure of the driver itself: garbage, nonsense, death or hang. No evidence against the
+    engine. None if the driver reported a failure of its engine."""
 
     @property
     def clause(self) -> str:
@@ -102,20 +102,20 @@ class Violation:
 
     @property
     def reporting(self) -> bool:
-        """Whether it is about what the engine says, of its memory or to its clients, and not about
-        the memory: who knows of it can go on."""
+        """True if the clause is about what the engine reports or answers, not about its memory.
+        Judging can continue after such a violation."""
         said = self.conjunct == "reported" or self.invariant == "INV-CHECKER"
         return said or self.clause in CONTRACT
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The fields that it has, as JSON."""
+        """Evidence fields that have a value, as JSON."""
         holders = [{"kind": kind, **({"name": name} if name else {})} for kind, name in self.owners]
         fields = {**vars(self), "owners": holders or None}
         return {name: fields[name] for name in SHOWN if fields[name] is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """What a summary has of it."""
+        """Return the violation as an entry of a JSON summary."""
         said = {"clause": self.clause, "transition": self.transition, "detail": self.detail}
         return {**said, **self.shown}
 
@@ -129,30 +129,29 @@ _NAMES_THE_CAUSE = frozenset(["INV-OWNER", "INV-LOCK", "INV-REUSE", "INV-LOOKUP"
 
 
 def causes_first(violations: Sequence[Violation]) -> list[Violation]:
-    """Return the violations as reports list them: a sum comes after the clause that says why.
+    """Return the violations in the order for reports: a wrong total comes after its cause.
 
     >>> lost, total = Violation("INV-OWNER", "lost"), Violation("INV-SUM-FULL", "equation")
     >>> causes_first([total, lost]) == [lost, total]
     True
     """
-    real = [each for each in violations if not each.reporting]
-    total = next((each for each in real if each.invariant.startswith("INV-SUM-")), None)
+    real = [violation for violation in violations if not violation.reporting]
+    total = next((broken for broken in real if broken.invariant.startswith("INV-SUM-")), None)
     at = violations.index(total) if total else 0
-    causes = [
-        each for each in violations[at:] if each in real and each.invariant in _NAMES_THE_CAUSE
-    ]
-    return [*violations[:at], *causes, *(each for each in violations[at:] if each not in causes)]
+    rest = violations[at:]
+    causes = [broken for broken in rest if broken in real and broken.invariant in _NAMES_THE_CAUSE]
+    return [*violations[:at], *causes, *(broken for broken in rest if broken not in causes)]
 
 
 _WHOM = ("pool", "page", "owners", "session", "rid", "iteration", "pins", "fault")
 SHOWN = ("variable", "spec", "engine", "guard", *_WHOM)
-"""The fields of a violation that show it."""
+"""Names of the fields of a violation that hold evidence."""
 
 
 def violated(clause: str, words: str, **shown: Any) -> Violation:
-    """A violation, and its sentence: words in which stands in braces what shows it.
+    """Return a violation. ``words`` is its sentence, in which braces name the evidence.
 
-    What is no field of a violation is in the sentence only.
+    Evidence that is no field of a violation appears in the sentence only.
 
     >>> lost = violated("INV-OWNER.lost", "{pool}: {n} pages less", n=2, pool="full", engine=62)
     >>> str(lost), lost.shown
@@ -165,7 +164,7 @@ def violated(clause: str, words: str, **shown: Any) -> Violation:
 
 
 def actor_of(key: str | None) -> tuple[str | None, str | None]:
-    """Session and request of an actor of the spec, one of them or none.
+    """Return (session, request) of a spec actor. At most one of the two is set.
 
     >>> actor_of("s1"), actor_of("/r1"), actor_of(None)
     (('s1', None), (None, 'r1'), (None, None))
@@ -177,7 +176,7 @@ def actor_of(key: str | None) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whoever describes the KV of a row: a slot, or a request (on loan: the request)."""
+    """Slot or request that describes the KV of a row. During a loan, the request does."""
 
     holder: Holder
     row: int
@@ -188,22 +187,22 @@ class Owner:
 
 
 STATE = ("pools", "tree", "rows", "sessions", "slots", "requests")
-"""Parts of a snapshot from which its World, and what :class:`Observation` derives, follow."""
+"""Parts of a snapshot that determine its World and the derived values of an Observation."""
 _DERIVED = ("shares", "owners", "broken", "lent_slots")
 
 
 def same_state(before: Snapshot, now: Snapshot) -> bool:
-    """Return whether two snapshots show the same state.
+    """Return True if two snapshots show the same state.
 
-    Values are compared: an engine may change anything, and does not have to say so.
+    All values are compared, because an engine may change a value without reporting an event.
     """
     shown: tuple[Any, Any] = before, now
     return all(shown[0][part] == shown[1][part] for part in STATE)
 
 
 class ObservationRecord(NamedTuple):
-    """An observation without its Worlds, for reports. The next iteration moves the Worlds, and a
-    run has thousands of iterations."""
+    """An observation without its Worlds, for reports. The Worlds change in the next iteration, and
+    a run has thousands of iterations."""
 
     config: EngineConfig
     snapshot: Snapshot
@@ -213,14 +212,14 @@ class ObservationRecord(NamedTuple):
 
 
 def running(snapshot: Snapshot) -> set[str]:
-    """The requests that run."""
+    """Return the running requests."""
     requests = snapshot["requests"].items()
     return {rid for rid, request in requests if request["phase"] == "running"}
 
 
 @dataclass
 class Observation:
-    """One iteration: the snapshots around it, their spec states, what clients know."""
+    """One iteration: the snapshots before and after it, their spec states, and the clients."""
 
     config: EngineConfig
     capabilities: Capabilities
@@ -228,37 +227,37 @@ class Observation:
     coverage: Coverage
     snapshot: Snapshot
     world: World
-    """The spec state that the snapshot shows."""
+    """Spec state of the snapshot."""
     previous: Snapshot
     before: World
-    """The spec state of the previous snapshot; the lockstep oracle moves it."""
+    """Spec state of the previous snapshot. The lockstep oracle applies the events to this state."""
     recompute: Mapping[str, list[int]]
-    """For turns that ended now: the tokens of a run without any cache."""
+    """Tokens recomputed without a cache, by request that finished in this iteration."""
     published: Published
     differences: list[Violation] = field(default_factory=list)
-    """Where the events lead the spec to another state than the snapshot's: the lockstep oracle
-    notes them."""
+    """Differences between the snapshot and the spec after the events. Set by the lockstep oracle.
+    """
     given_up: list[tuple[str, str]] = field(default_factory=list)
-    """Sessions whose slots could have been restored, and by what they were given up; it notes
-    these, too."""
+    """Sessions that lost a slot of which a part could be restored, each with the transition that
+    discarded the slot. Added by the lockstep oracle."""
     quiet: frozenset[Callable[..., object]] = frozenset()
-    """Oracles that judged the same state in the iteration before and found nothing. An oracle of
-    nothing but :data:`STATE` and the configuration would find nothing now."""
+    """Oracles that reported no violation for the same state in the previous iteration. An oracle
+    that reads only :data:`STATE` and the configuration can skip this iteration."""
 
     def carry(self, last: Observation) -> None:
-        """Take over what was derived from the snapshot before, whose state is the same."""
+        """Reuse the derived values of the previous observation, which has the same state."""
         derived = vars(last)
         vars(self).update({name: derived[name] for name in _DERIVED if name in derived})
 
     @cached_property
     def shares(self) -> dict[str, tuple[int, int]]:
-        """By pool, held and uncached tokens as ownership gives them."""
+        """Held and uncached tokens by pool, computed from ownership."""
         held, uncached, swa_held, swa_uncached, *_ = self.world.total
         return {"full": (held, uncached), "swa": (swa_held, swa_uncached)}
 
     @cached_property
     def owners(self) -> list[Owner]:
-        """Everyone who describes a row; a slot on loan is described by its turn."""
+        """Owners of rows. The turn is the owner of a slot's row while the slot is on loan."""
         requests, slots = self.snapshot["requests"].items(), self.snapshot["slots"].items()
         rows: list[tuple[Holder, RequestView | SlotView]] = [
             (Holder("request", rid), request) for rid, request in requests if request["row"] >= 0
@@ -276,19 +275,19 @@ class Observation:
 
     @cached_property
     def lent_slots(self) -> set[str]:
-        """Slots whose KV a request holds, told from ownership."""
+        """Sessions whose slot is on loan: a request holds the slot's KV."""
         requests = self.snapshot["requests"].values()
         return {request["loan"] for request in requests if request["loan"] is not None}
 
     def figures(self, pool: str) -> dict[str, int]:
-        """The terms of a pool as ownership gives them, and its total."""
+        """Return the pool's terms and total. Held and uncached tokens come from ownership."""
         view: Mapping[str, Any] = self.snapshot["pools"].get(pool, {})
         held, uncached = self.shares[pool]
         known = {name: view.get(name, 0) for name in ("available", "evictable", "protected")}
         return {**known, "held": held, "uncached": uncached, "total": view.get("total", 0)}
 
     def record(self) -> ObservationRecord:
-        """To be asked for once the oracles have looked."""
+        """Return the record for reports. Call after the oracles have run."""
         return ObservationRecord(
             self.config, self.snapshot, self.owners, self.shares, self.differences
         )

@@ -1,8 +1,8 @@
-"""What was published to the prefix tree and is still there, as clients know its tokens.
+"""Record of the prefixes in the prefix tree, with their tokens.
 
-No engine says so; snapshots and events show it: a page of a row whose tokens went to the tree
-holds them for as long as the tree has it. What is known is never more than what there is: a page
-of which anything is uncertain is not known.
+No engine reports the tokens in its tree, so they are derived from snapshots and events. A page of a
+published row holds the row's tokens until it leaves the tree. Pages with any uncertainty are
+treated as unknown: the record never claims more than the tree has.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 def transitions_where(holds: Callable[[Transition], object]) -> frozenset[str]:
-    """The transitions of which that holds, by name."""
-    return frozenset(name for name, each in TRANSITIONS.items() if holds(each))
+    """Return the names of the transitions for which ``holds`` is true."""
+    return frozenset(name for name, transition in TRANSITIONS.items() if holds(transition))
 
 
 def moving(move: Move) -> frozenset[str]:
-    """The transitions that make such a move of memory."""
-    return transitions_where(lambda each: any(made.move is move for made in each.memory))
+    """Return the transitions that include a memory move of this kind."""
+    return transitions_where(lambda transition: any(m.move is move for m in transition.memory))
 
 
 PUBLISHES, EVICTS = moving(Move.TO_TREE), moving(Move.EVICT)
-_ADMITS = transitions_where(lambda each: each.stage == "match")
-_DOOMS = transitions_where(lambda each: each.detaches is not None)
+_ADMITS = transitions_where(lambda transition: transition.stage == "match")
+_DOOMS = transitions_where(lambda transition: transition.detaches is not None)
 _EVICTS = {"full": "n", "swa": "swa_n"}
-"""By pool, the parameter that says how many tokens."""
+"""Name of the event parameter with the number of evicted tokens, by pool."""
 Pages = tuple[int, ...]
-"""One of each pool that there is: where the KV of the same tokens lies."""
+"""Pages that hold the KV of the same tokens, one page per pool."""
 
 
 class Published:
-    """Prefixes that lie in the tree, from the first page to the last."""
+    """Prefixes that are in the tree. A prefix is a sequence of whole pages from position 0."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.size = config.page_size
         self.ahead = 1 if config.draft else 0
-        """Tokens past a page that may be part of its key: where drafts are made an engine may
-        file pairs of tokens, as SGLang does for EAGLE."""
+        """Number of tokens after a page that may belong to the page's key. With drafts an engine
+        may store pairs of tokens, as SGLang does for EAGLE."""
         self._prefixes: dict[tuple[int, tuple[int, ...]], int] = {}
-        """A prefix, by the one a page shorter (0: none) and the tokens of its last page."""
+        """Prefix number by the number of the prefix a page shorter, and the last page's tokens."""
         self._lies: dict[int, set[Pages]] = {}
-        """Where the last page of a prefix lies."""
+        """Pages that hold the end of each prefix, by the prefix's number."""
         self._holds: dict[Pages, int] = {}
         self._trees: dict[str, frozenset[int]] = {}
-        """By pool, the pages of the tree."""
+        """Pages in the prefix tree, by pool."""
         self._shown: object = None
-        """The tree and the pools of which they are."""
+        """Tree and pools of the snapshot from which ``_trees`` was made."""
         self._certain = True
 
     def longest(self, prompt: list[int], reserve: int) -> int:
-        """Tokens of whole pages of the prompt, but for the reserve, that are there."""
+        """Return the number of prompt tokens in the tree, in whole pages. Excludes the reserve."""
         prefix, end = 0, self.whole(len(prompt) - reserve)
         for position in range(0, end, self.size):
             prefix = self._prefixes.get((prefix, self._key(prompt, position)), -1)
@@ -66,11 +66,11 @@ class Published:
         return end
 
     def whole(self, tokens: int) -> int:
-        """Tokens of the whole pages of so many that can be found again."""
+        """Return how many tokens fill whole pages whose keys are complete."""
         return max(0, tokens - self.ahead) // self.size * self.size
 
     def forget(self, now: Snapshot) -> None:
-        """What left the tree in this iteration, even if it is there again."""
+        """Drop the pages evicted in this iteration, even if they hold new KV in the tree by now."""
         before = self._trees
         if self._shown != (shown := (now["tree"], now["pools"].keys())):
             self._shown = shown
@@ -83,15 +83,15 @@ class Published:
             <= self.size * len(pages)
             for pool, pages in gone.items()
         )
-        if not self._certain:  # some came back, and may hold something else
+        if not self._certain:  # some evicted pages are back in the tree, with unknown tokens
             self._lies.clear()
             self._holds.clear()
         elif any(gone.values()):
-            for pages in [each for each in self._holds if not self._there(each)]:
+            for pages in [held for held in self._holds if not self._there(held)]:
                 self._lies[self._holds.pop(pages)].discard(pages)
 
     def learn(self, before: Snapshot, now: Snapshot, client: Client) -> None:
-        """What went to the tree in this iteration, as far as a row shows where it lies."""
+        """Record the pages published in this iteration, where a row shows them."""
         published: dict[str, int] = {}
         for event in _of(now, PUBLISHES) if self._certain else ():
             prompt, output = known_tokens(event[2] or "", before, now, client)
@@ -110,15 +110,15 @@ class Published:
     def _row(
         self, event: Event, before: Snapshot, now: Snapshot, published: dict[str, int]
     ) -> Iterator[tuple[int, Pages]]:
-        """Positions at which pages begin, and the pages, as the row is, or was last: none where the
-        tree had these tokens and the row's page was freed."""
+        """Yield the first position of each page of the row, with its pages. The row is the current
+        or the last one. No pages: the tree had the tokens already, so the row's page was freed."""
         rid, params = event[2] or "", event[3]
         end = params.get("q", 0)
         if (view := now["requests"].get(rid)) is not None:
             shown, freed = now, range(0)
         elif (view := before["requests"].get(rid)) is not None and not any(
-            each[2] == rid
-            for each in _of(now, _ADMITS)  # it has another row by then
+            admitted[2] == rid
+            for admitted in _of(now, _ADMITS)  # The request has another row by now.
         ):
             shown, lo = before, published.get(rid, view["Q"])
             dup = max(lo + params.get("dup", 0), max(lo, view["E"]) + params.get("swa_dup", 0))
@@ -130,7 +130,7 @@ class Published:
         lists: list[list[int]] = [row.get(pool, []) for pool in self._trees]
         end = min(end, view["A"], *map(len, lists))
         for position in range(0, end - self.size + 1, self.size):
-            pages = (each[position] // self.size for each in lists)
+            pages = (indices[position] // self.size for indices in lists)
             yield position, () if position in freed else tuple(pages)
 
     def _key(self, tokens: list[int], position: int) -> tuple[int, ...]:
@@ -144,8 +144,8 @@ class Published:
 def known_tokens(
     rid: str, before: Snapshot, now: Snapshot, client: Client
 ) -> tuple[list[int], list[int]]:
-    """Prompt and output of a request, as far as its client knows them for certain: what is doomed
-    has another prompt."""
+    """Return the prompt and output of a request, if certain. Empty for a doomed request, because
+    its prompt is another one."""
     sent, shown = client.requests.get(rid), now["requests"].get(rid) or before["requests"].get(rid)
     if sent is None or any(event[2] == rid for event in _of(now, _DOOMS)):
         return [], []

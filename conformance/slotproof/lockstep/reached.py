@@ -1,5 +1,5 @@
-"""What clients sent and met in an example: prompts, limits, answers, refusals, and what became of
-sessions. Counted, never judged; of what an engine does not show there is less to count."""
+"""Counts of client behaviour in an example: prompts, limits, answers, refusals, courses of
+sessions. Behaviour is counted where the engine's snapshots show it. It is never judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMIT = {-1: "one less", 0: "exactly", 1: "one more"}
 
 
 def branch(common: int, length: int, leaf: bool, page: int) -> str:
-    """How a prompt relates to what is known, of which it has ``common`` tokens.
+    """Return the kind of a prompt whose first ``common`` tokens were in an earlier prompt.
 
     >>> [branch(common, 9, leaf=False, page=4) for common in (0, 3, 4, 5, 6, 9)]
     ['new', 'before a page', 'at a page', 'after a page', 'within a page', 'repeated']
@@ -40,20 +40,20 @@ def branch(common: int, length: int, leaf: bool, page: int) -> str:
 
 
 class Reached:
-    """Of one example; what it counts is its run's."""
+    """Counter for one example. Its counts are added to the coverage of the whole run."""
 
     def __init__(self, config: EngineConfig, coverage: Coverage) -> None:
         self.config, self.coverage = config, coverage
         self._known: _Node = {}
-        """Prompts and answers, token by token."""
+        """Trie of all prompts and answers. Each edge is a token."""
         self._asked: set[str] = set()
-        """Requests whose abort was sent."""
+        """Requests for which a client sent an abort."""
         self._before = empty_snapshot()
         self._last: dict[str, str] = {}
-        """What a session went through last."""
+        """Last transition, by session."""
 
     def sends(self, command: Command, client: Client) -> None:
-        """A command that the client is about to send; :meth:`saw` is told what came of it."""
+        """Count a command that is about to be sent. :meth:`saw` counts its effects."""
         if command["do"] == "abort":
             self._asked.add(command["rid"])
         elif command["do"] == "abort_all":
@@ -78,7 +78,7 @@ class Reached:
         return how
 
     def saw(self, entry: Iteration, client: Client) -> None:
-        """What a command led to, and the client has heard of."""
+        """Count the iterations of a command, after the clients received their messages."""
         for snapshot in entry.snapshots[: entry.judged]:
             self._iteration(self._before, snapshot, client)
             self._before = snapshot
@@ -123,7 +123,7 @@ class Reached:
             reached["refused"][self._why(rid, before, now, client)] += 1
 
     def _why(self, rid: str, before: Snapshot, now: Snapshot, client: Client) -> str:
-        """The cause of an abort that nobody asked for, as far as it can be told from outside."""
+        """Return why the engine aborted a request that no client aborted, if visible to clients."""
         for transition, session, of, _ in now.get("events", []):
             how = TRANSITIONS.get(transition) if of == rid else None
             if how is not None and (how.by, how.stage) == ("the scheduler", "abort"):
@@ -145,7 +145,7 @@ class Reached:
 
 
 def _told(message: Message, before: Snapshot) -> str:
-    """Why a session was refused to be opened or closed, as it was before the iteration."""
+    """Return why an open or close was refused, given the session's state before the iteration."""
     seen = before["sessions"].get(message["session"] or "") if "session" in message else None
     if seen is None or not seen["open"]:
         return "close of none"

@@ -1,8 +1,7 @@
-"""The referee: drives one engine, keeps the spec in step, asks every oracle.
+"""The referee. It drives one engine, applies the engine's events to the spec and asks all oracles.
 
-One command at a time; after every iteration the oracles look at the snapshots
-around it. This is the whole of lockstep; everything else generates commands or
-shows results.
+Commands run one at a time. After every iteration the oracles compare the snapshots before and after
+it. Other packages only generate commands or show results.
 """
 
 from __future__ import annotations
@@ -28,36 +27,36 @@ from slotproof_model.spec.profiles import Profile, profile_named
 
 @dataclass
 class Iteration:
-    """What one command led to: for traces and for people."""
+    """Result of one command, for traces and reports."""
 
     command: Command
     snapshots: list[Snapshot] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     passed: list[Violation] = field(default_factory=list)
-    """Violations that the example went on after."""
+    """Accepted violations, after which the example continued."""
     judged: int = 0
-    """Snapshots that were looked at; the violations are those of the last of them."""
+    """Number of judged snapshots. The violations belong to the last of these snapshots."""
     observations: list[ObservationRecord] = field(default_factory=list)
-    """What the oracles looked at, for whoever shows it."""
+    """Observations that the oracles judged, for reports."""
 
     @property
     def events(self) -> list[Event]:
-        """Those of the iteration judged last; none where the engine tells of none."""
+        """Events of the last judged iteration. Empty for an engine without events."""
         return self.snapshots[self.judged - 1].get("events", []) if self.judged else []
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What an example runs under: with its commands, all that it takes to run it again."""
+    """Setup of an example. The setup and the commands are enough to run the example again."""
 
     config: EngineConfig
     seed: int = 0
     profile: str | None = None
-    """Instead of the engine's own; it then stands as it is."""
+    """Name of a profile that replaces the engine's own. It is used unchanged."""
     ignored: tuple[str, ...] = ()
-    """Clauses whose violation is counted and passed over: known, and only in the reporting."""
+    """Clauses whose violations are only counted: known bugs that affect nothing but reporting."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
-    """Who looks; the referee itself sees a crash in any case."""
+    """Oracles to ask. A crash is reported by the referee itself, with any oracles."""
 
     def referee(
         self,
@@ -65,11 +64,11 @@ class Setup:
         coverage: Coverage | None = None,
         passes: Callable[[Iteration], bool] = lambda _: False,
     ) -> Referee:
-        """A judge of one example on this engine, which is made fresh for it."""
+        """Return a referee for one example, with a fresh engine."""
         return Referee(engine, self, coverage, passes)
 
     def choices(self, offered: Capabilities) -> Profile:
-        """The profile that is named, or the engine's with what the configuration says on top."""
+        """Return the named profile. Without a name, change the engine's by the configuration."""
         if self.profile is not None:
             return profile_named(self.profile)
         base = profile_named(offered.profile)
@@ -81,7 +80,7 @@ class Setup:
 
 
 class OutOfTime(BaseException):
-    """The time is over: not an error of anything."""
+    """The time limit is reached. No error of the engine or of slotproof."""
 
 
 def play(
@@ -91,10 +90,10 @@ def play(
     passes: Callable[[Iteration], bool] = lambda _: False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Referee:
-    """Run commands on a fresh engine, up to the first violation that is not passed over.
+    """Run commands on a fresh engine, up to the first violation that ``passes`` does not accept.
 
-    Raises :class:`OutOfTime` where it has to ``stop`` before a command, and
-    ``KeyboardInterrupt`` if one arrives: then what was seen so far is not judged.
+    Raises :class:`OutOfTime` if ``stop`` is true before a command, and ``KeyboardInterrupt`` on an
+    interrupt. In both cases the results so far are lost.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> commands = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
@@ -114,7 +113,7 @@ def play(
 
 
 class Referee:
-    """Judges one example: a fresh engine and the commands that follow."""
+    """Judge of one example: a fresh engine and its commands."""
 
     def __init__(
         self,
@@ -123,8 +122,8 @@ class Referee:
         coverage: Coverage | None = None,
         passes: Callable[[Iteration], bool] = lambda _: False,
     ) -> None:
-        """``passes`` may say of violations that the example goes on: their clauses are then
-        ignored for the rest of it."""
+        """Reset the engine. If ``passes`` accepts the violations of an iteration, the example
+        continues and ignores the violated clauses from then on."""
         self.engine = engine
         self.config = config = setup.config
         self.oracles = setup.oracles
@@ -140,12 +139,12 @@ class Referee:
         self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.last: Observation | None = None
-        """Of the iteration before, unless the World was moved since."""
+        """Observation of the previous iteration. None if its World has changed since."""
         self.quiet: frozenset[Oracle] = frozenset()
-        """Oracles that found nothing in it."""
+        """Oracles that reported no violation in the previous iteration."""
         self.injected = False
-        """A driver put a draft in by hand: what a verify round would have written is missing
-        from the KV, so tokens are no oracle for the rest of the example."""
+        """True once a driver injected a draft. The KV then lacks the writes of a verify round, so
+        tokens can't be judged for the rest of the example."""
         self.published = Published(config)
         self.log: list[Iteration] = []
         self._stillborn: list[Violation] = []
@@ -156,11 +155,11 @@ class Referee:
             self._stillborn = [_died(failure, f"on reset: {failure}")]
 
     def do(self, command: Command) -> list[Violation]:
-        """Carry a command out; the clauses violated at the first bad iteration.
+        """Run a command. Return the violations of the first iteration that has any.
 
-        ``KeyboardInterrupt`` where one arrived: then nothing of the command is judged. What an
-        oracle raises is our own fault, and goes through: whatever an engine shows by then has
-        passed :func:`~slotproof.protocol.snapshot.nonsense`.
+        Raises ``KeyboardInterrupt`` after an interrupt, without a verdict on the command. An
+        exception from an oracle is a bug of slotproof and is raised: oracles only get snapshots
+        that passed :func:`~slotproof.protocol.snapshot.nonsense`.
 
         >>> from slotproof.engines.reference import InProcessEngine
         >>> referee = Setup(EngineConfig()).referee(InProcessEngine())
@@ -179,17 +178,17 @@ class Referee:
                 entry.snapshots = self.engine.do(command)
             for snapshot in entry.snapshots:
                 if (wrong := self.nonsense(snapshot)) is not None:
-                    text = f"the snapshot makes no sense: {wrong}"
+                    text = f"the snapshot is invalid: {wrong}"
                     entry.violations = [Violation("INV-ALIVE", "crash", text, fault="nonsense")]
                     break
                 entry.violations = self.judge(snapshot)
                 entry.judged += 1
                 if len(entry.snapshots) > 1:
                     entry.violations = [
-                        replace(each, iteration=entry.judged) for each in entry.violations
+                        replace(violation, iteration=entry.judged) for violation in entry.violations
                     ]
                 if entry.violations and self.passes(entry):
-                    clauses = [each.clause for each in entry.violations]
+                    clauses = [violation.clause for violation in entry.violations]
                     self.coverage.ignored.update(clauses)
                     self.ignored |= set(clauses)
                     entry.passed += entry.violations
@@ -198,11 +197,11 @@ class Referee:
                     break
         except EngineFailed as failure:
             entry.violations = [_died(failure, str(failure))]
-        interrupts.check()  # also one that came while the oracles looked: all or nothing
+        interrupts.check()  # A command is judged completely or not at all.
         return entry.violations
 
     def judge(self, snapshot: Snapshot) -> list[Violation]:
-        """Ask every oracle about one iteration."""
+        """Ask all oracles about one iteration."""
         self.coverage.iterations += 1
         self.coverage.checked["INV-ALIVE"] += 1
         recompute: dict[str, list[int]] = {}
@@ -217,7 +216,7 @@ class Referee:
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         last = self.last if self.last is not None and self.last.world is before else None
         still = last is not None and same_state(self.snapshot, snapshot)
-        # No event moves the World before, so where nothing changed it is that of the snapshot, too.
+        # Without events the previous World stays, and an unchanged snapshot has the same World.
         idle = still and not snapshot.get("events")
         after = before if idle else abstract(snapshot, self.constants)
         seen = Observation(
@@ -238,8 +237,8 @@ class Referee:
         violations: list[Violation] = []
         quiet = []
         for name, oracle in self.looking(snapshot).items():
-            if found := list(oracle(seen)):
-                violations += [replace(each, oracle=name) for each in found]
+            if reported := list(oracle(seen)):
+                violations += [replace(violation, oracle=name) for violation in reported]
             else:
                 quiet.append(oracle)
         self.client.settle(snapshot["sessions"], snapshot["iter"] > self.snapshot["iter"])
@@ -249,26 +248,26 @@ class Referee:
         return self.pass_over(violations)
 
     def nonsense(self, snapshot: Snapshot) -> str | None:
-        """Why it can't be judged at all, if so. Of who counts no iterations nobody can say how long
-        anything takes."""
+        """Return why the snapshot can't be judged, or None. Limits in iterations only work if the
+        engine counts its iterations."""
         before, after = self.snapshot["iter"], snapshot["iter"]
         if after < before + (self.log[-1].command["do"] == "step"):
-            return f"iter is {after} after {before}; it counts the iterations since the reset"
+            return f"iter is {after} after {before}, but must count iterations since the reset"
         read, waiting = snapshot["consumed"], len(self.client.unread)
         if read > waiting:
-            return f"consumed is {read}; {waiting} commands were sent and not read before"
+            return f"consumed is {read}, but only {waiting} unread commands were sent"
         return nonsense(snapshot, self.config)
 
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
-        """Which oracles look at this snapshot: all of them."""
+        """Return the oracles to ask about the snapshot. By default all are asked."""
         del snapshot
         return self.oracles
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
-        """The violations without those of clauses that are ignored, which are counted."""
-        known = [each.clause for each in violations if each.clause in self.ignored]
+        """Count the violations of ignored clauses and return all other violations."""
+        known = [violation.clause for violation in violations if violation.clause in self.ignored]
         self.coverage.ignored.update(known)
-        return [each for each in violations if each.clause not in self.ignored]
+        return [violation for violation in violations if violation.clause not in self.ignored]
 
     def _recomputed(self, rid: str) -> dict[str, list[int]]:
         sent = self.client.requests.get(rid)
@@ -283,12 +282,12 @@ class Referee:
 
 
 def _died(failure: EngineFailed, text: str) -> Violation:
-    """INV-ALIVE, broken as the engine or its driver failed."""
+    """Return the INV-ALIVE violation for a failure of the engine or its driver."""
     return Violation("INV-ALIVE", failure.how, text, said=failure.trace, fault=failure.fault)
 
 
 def empty_snapshot() -> Snapshot:
-    """What was there before the first iteration: nothing."""
+    """Return the snapshot before the first iteration, in which nothing is in use."""
     return {
         "iter": 0,
         "consumed": 0,
@@ -304,11 +303,11 @@ def empty_snapshot() -> Snapshot:
 
 
 def with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
-    """The empty snapshot with the pools that the first one shows, all of them free."""
+    """Return the empty snapshot with the first snapshot's pools and rows, all of them free."""
     pools: dict[str, Any] = {}
     for name, pool in first["pools"].items():
         total = pool["total"]
         pools[name] = {**pool, "available": total, "evictable": 0, "protected": 0}
     rows = first["rows"]["total"]
-    free: Any = range(rows)  # a driver may say any number
+    free: Any = range(rows)  # a driver may report any number
     return {**empty, "pools": pools, "rows": {"total": rows, "free": free, "used": {}}}

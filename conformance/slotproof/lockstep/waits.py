@@ -1,6 +1,6 @@
-"""Why a request waits: what it lacks, and who holds that.
+"""Cause of a wait: the missing resource, and its holder.
 
-Both are one word, part of a finding's identity: ``full-idle``, ``rows-running``, ``swa-reserve``.
+The two form one word of a finding's identity: ``full-idle``, ``rows-running``, ``swa-reserve``.
 """
 
 from __future__ import annotations
@@ -10,54 +10,54 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import PoolView, RequestView, SlotView
 
 CAUSES = {
-    "nobody": "{n} belong to nobody",
-    "locks": "{n} are protected, and no slot or request has them in its prefix",
+    "nobody": "{n} have no owner",
+    "locks": "{n} are locked, but in no prefix of a slot or request",
     "idle": "idle sessions hold {n}",
-    "waiting": "sessions with a turn, or a close, that waits hold {n}",
-    "running": "requests that run hold {n}",
-    "total": "there is not so much in all",
+    "waiting": "sessions with a waiting turn or close hold {n}",
+    "running": "running requests hold {n}",
+    "total": "the total is too small",
     "reserve": "enough is free, but the engine reserves more than the request needs",
     "counter": "the engine reports less available or evictable memory than its pages show",
-    "limit": "as many run as may",
-    "flag": "the slot of its session is marked as lent, and nobody has it",
+    "limit": "the limit of running requests is reached",
+    "flag": "the slot of its session is marked as lent, but no request has it",
     "read": "the engine reads no command",
 }
-"""Causes of a stall, each with a sentence. Up to ``reserve`` a pool, or ``rows``, stands before it.
-The first holder is named that has all that is missing."""
+"""Causes of a stall, each with a sentence. Up to ``reserve``, the word of a cause begins with a
+pool or ``rows``. The first holder that alone has the whole missing amount is named."""
 _HOLDERS = ("nobody", "locks", "idle", "waiting", "running")
 
 
 def cause(seen: Observation) -> tuple[str, str, str]:
-    """Return a request that waits, its cause in a word, and in words.
+    """Return a waiting request, and the word and the sentence for the cause of its wait.
 
-    The first request that lacks something: others may only stand behind it in the queue.
+    Prefers the first request for which a resource is missing. Later requests may only be queued.
     """
-    waiting = [rid for rid, each in seen.snapshot["requests"].items() if _waits(each)]
+    waiting = [rid for rid, request in seen.snapshot["requests"].items() if _waits(request)]
     causes = [(rid, *_cause(seen, rid)) for rid in waiting]
-    return next((each for each in causes if not each[1].endswith("-reserve")), causes[0])
+    return next((reason for reason in causes if not reason[1].endswith("-reserve")), causes[0])
 
 
 def idle(seen: Observation, sid: str) -> bool:
-    """Return whether a session has no turn, and no close of it waits for one.
+    """Return True if a session has neither a turn nor a pending close.
 
-    A rejected turn is none: it has no use of the slot.
+    A rejected turn does not count as a turn, because it has no use for the slot.
     """
     session, requests = seen.snapshot["sessions"].get(sid), seen.snapshot["requests"]
-    of = {rid: each.session for rid, each in seen.client.unanswered.items()}
-    of |= {rid: each["session"] for rid, each in requests.items()}
+    of = {rid: sent.session for rid, sent in seen.client.unanswered.items()}
+    of |= {rid: request["session"] for rid, request in requests.items()}
     turns = [of[rid] for rid in of if rid not in requests or requests[rid]["kind"] != "stub"]
     busy = session is not None and (session["closing"] or session["inflight"] is not None)
     return not busy and sid not in turns
 
 
 def all_wait(seen: Observation) -> bool:
-    """Return whether there are requests, and none of them runs."""
+    """Return True if every request waits."""
     return all(map(_waits, seen.snapshot["requests"].values()))
 
 
 def tail(config: EngineConfig) -> int:
-    """Tokens that a round may allocate beyond the next one: drafts, and with overlap scheduling the
-    round that is under way."""
+    """Return the number of tokens that a decoding round may allocate beyond the next token.
+    Includes drafts, and with overlap scheduling the round in flight."""
     return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
 
 
@@ -81,15 +81,15 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
         if _miscounted(seen, name, view):
             return "counter", f"{name}: {CAUSES['counter']}"
         least, most = _needs(seen, rid, slot, name)
-        there = view["available"] + view["evictable"]
+        available = view["available"] + view["evictable"]
         if name == "swa" and least > view["total"]:
-            least = 0  # a window is enough: what it has left is given back
+            least = 0  # The window's pool must only hold one window: pages before it are freed.
         held = sum(_shares(seen, name, sid).values())
-        # Engines reserve differently: what a request may come to take counts where it could be had.
-        wanted = most if least <= there < most <= there + held else least
-        if there < wanted:
-            return _held(seen, name, wanted - there, sid, "up to " if wanted > least else "")
-        spare[name] = there - most
+        # Engines reserve differently. The largest need counts if so many tokens could be freed.
+        wanted = most if least <= available < most <= available + held else least
+        if available < wanted:
+            return _held(seen, name, wanted - available, sid, "up to " if wanted > least else "")
+        spare[name] = available - most
     tightest = min(spare, key=lambda name: spare[name], default="full")
     return f"{tightest if rows['free'] else 'rows'}-reserve", CAUSES["reserve"]
 
@@ -97,19 +97,19 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
 def _held(
     seen: Observation, name: str, short: int, sid: str | None, at_most: str = ""
 ) -> tuple[str, str]:
-    """The cause where so much is missing of a pool, or of the rows."""
+    """Return the word and the sentence for the cause if ``short`` tokens or rows are missing."""
     shares = _shares(seen, name, sid)
     enough = (holder for holder in _HOLDERS if shares[holder] >= short)
-    # Where it takes two holders, the idle sessions alone are not why it waits.
-    most = max((each for each in _HOLDERS if each != "idle"), key=lambda each: shares[each])
+    # If it takes two holders to cover the missing amount, idle sessions alone are not the cause.
+    most = max((holder for holder in _HOLDERS if holder != "idle"), key=shares.__getitem__)
     who = next(enough, most) if sum(shares.values()) >= short else "total"
-    lacks = f"{short} row" if name == "rows" else f"{at_most}{short} tokens of pool {name}"
-    words = f"it lacks {lacks}: {CAUSES[who].format(n=shares.get(who))}"
-    return f"{name}-{who}", words
+    tokens = f"{at_most}{short} {'token' if short == 1 else 'tokens'} of pool {name}"
+    lacks = f"{short} row" if name == "rows" else tokens
+    return f"{name}-{who}", f"it lacks {lacks}: {CAUSES[who].format(n=shares.get(who))}"
 
 
 def _shares(seen: Observation, name: str, sid: str | None) -> dict[str, int]:
-    """Tokens of a pool, or rows, by holder; what the request's own session holds is no one's."""
+    """Return the tokens of a pool, or the rows, by holder. Excludes the request's own session."""
     snapshot, shares = seen.snapshot, dict.fromkeys(_HOLDERS, 0)
     locked = 0
     for owner in seen.owners:
@@ -135,9 +135,9 @@ def _tokens(seen: Observation, view: SlotView | RequestView, name: str) -> int:
 
 
 def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tuple[int, int]:
-    """Tokens of a pool that a request takes at least, and at most, beyond what its slot has.
+    """Return the least and the most tokens of a pool that a request needs beyond its slot.
 
-    The tree may have some of its prompt, which counts as to be had.
+    Part of the prompt may already be in the tree, where its tokens count as available.
     """
     request, config = seen.snapshot["requests"][rid], seen.config
     sent = seen.client.unanswered.get(rid)
@@ -153,7 +153,7 @@ def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tup
 
 
 def _miscounted(seen: Observation, name: str, view: PoolView) -> bool:
-    """Whether the engine's figures say that less is free, or can be evicted, than pages show."""
+    """Return True if the engine reports less free or evictable memory than its page lists have."""
     size = seen.config.page_size
     unlocked = sum(not locks for _, locks in seen.snapshot["tree"].get(name, ()))
     return view["available"] < len(view["free"]) * size or view["evictable"] < unlocked * size

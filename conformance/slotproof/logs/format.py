@@ -1,7 +1,7 @@
-"""Reading an event log: line by line, and nothing in it is trusted.
+"""Reader of event logs, line by line. A log may come from anywhere.
 
-Every number has a bound, every line a length; what does not fit is told in one
-line that names the line of the file. See docs/reference/log.md.
+Numbers and lengths of lines are limited. An error is reported in one line with the line's number in
+the file. See docs/reference/log.md.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 STDIN = Path("-")
-"""Standard input, as a name on a command line."""
+"""Name of standard input on a command line."""
 NO_LOG = (
-    "a log is lines of JSON, as a recorder writes them; what an engine's own text says: "
+    "a log is lines of JSON from a recorder; for an engine's text log see "
     "docs/how-to/validate-a-log.md"
 )
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
-"""What a line can be: its one key (a header has more than this one)."""
+"""Kinds of lines. The kind is the line's only key, but a header has further keys."""
 _BEGINNING = 100_000
-"""Bytes in which a header says what it is."""
+"""Number of bytes to read in search of a header."""
 
 
 class BadLog(ValueError):
-    """Not a log, or not in order; one line that says where and why."""
+    """An invalid log, or lines in a wrong order. The message is one line with place and reason."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """The first line, and the first of every further engine in the same file."""
+    """First line of each recorded engine. A file may record several engines."""
 
     engine: str
     version: str
@@ -49,11 +49,11 @@ class Header:
     records: frozenset[str]
     capabilities: Capabilities
     continues: dict[str, Any] | None = field(repr=False, compare=False)
-    """What went before it, where the file goes on where another ended."""
+    """State at the end of the previous file, if this file continues one."""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Header:
-        """The header of a line that fits the schema. Raises :class:`ValueError`, one line."""
+        """Return the header in a validated line. Raises :class:`ValueError` with one line."""
         profile = data["profile"] or "reference"
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
@@ -74,24 +74,24 @@ class Header:
 
 
 Line = tuple[str, Any]
-"""What a line is, and what it says."""
+"""Kind and content of a line."""
 
 
 @dataclass
 class Log:
-    """A log: its files in order, or standard input. A line is all of it that is in memory.
+    """A log: its files in order, or standard input. Only one line is in memory at a time.
 
-    Iterating over it raises :class:`BadLog` at the first bad line, and ``KeyboardInterrupt`` as
-    soon as one arrives while it waits for a line.
+    Iterating raises :class:`BadLog` at the first bad line, and ``KeyboardInterrupt`` on an
+    interrupt while waiting for a line.
     """
 
     files: list[Path]
     file: Path = field(init=False)
-    """The file that is read."""
+    """File that is being read."""
     number: int = field(default=0, init=False)
-    """The last line of that file that was read whole, from 1 on."""
+    """Number of the last complete line read from the file. Lines count from 1."""
     cut: int | None = field(default=None, init=False)
-    """The number of the last line, if it breaks off in the middle."""
+    """Number of the last line if the line is incomplete. Otherwise None."""
 
     def __str__(self) -> str:
         more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
@@ -108,7 +108,7 @@ class Log:
                         yield line
             except BadLog:
                 raise
-            except (OSError, ValueError) as error:  # no such file; a null character in its name
+            except (OSError, ValueError) as error:  # no such file, or a null character in its name
                 why = getattr(error, "strerror", None) or error
                 raise BadLog(f"{shown(file)}: {why}") from None
         if not begun:
@@ -126,7 +126,7 @@ class Log:
             try:
                 line = _parsed(jsontext.parse(raw))
             except jsontext.BadJson as bad:
-                # A recorder may be killed within the header of its next file.
+                # A recorder may have been killed while it wrote the header of its next file.
                 header = begun and raw.startswith(b"{")
                 if (number > 1 or header) and not raw.endswith(b"\n"):
                     self.cut = number
@@ -138,12 +138,12 @@ class Log:
             yield line
 
     def bad(self, number: int, text: str) -> BadLog:
-        """The complaint about one line."""
+        """Return the error for a line."""
         return BadLog(f"{shown(self.file)}: line {number}: {' '.join(text.split())[:300]}")
 
 
 def _opened(path: Path) -> Any:
-    """Open a file, or standard input, which is not closed."""
+    """Open a file, or standard input. Standard input is not closed afterwards."""
     if path != STDIN:
         return path.open("rb")
     if sys.stdin is None:
@@ -152,7 +152,7 @@ def _opened(path: Path) -> Any:
 
 
 def shown(path: Path) -> str:
-    """Return what to call it.
+    """Return a path as messages name it.
 
     >>> shown(STDIN), shown(Path("log.jsonl"))
     ('standard input', 'log.jsonl')
@@ -161,21 +161,21 @@ def shown(path: Path) -> str:
 
 
 def is_log(path: Path) -> bool:
-    """Return whether it is an event log, by its name or its first line.
+    """Return True if the file is an event log, by its name or its first line.
 
-    A trace is none, nor is a file that is not there.
+    False for a trace and for a missing file.
     """
     if path == STDIN or path.suffix == ".jsonl":
         return True
     with suppress(OSError, ValueError):
-        if path.is_file():  # what a pipe has can be read once
+        if path.is_file():  # a pipe can be read only once
             with path.open("rb") as file:
                 return b'"slotproof-log"' in file.readline(_BEGINNING)
     return False
 
 
 def _parsed(data: Any) -> Line:
-    """The line, checked. Raises :class:`ValueError` with what is wrong."""
+    """Return the kind and content of a line. Raises :class:`ValueError` for an invalid line."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
         raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")
@@ -183,7 +183,7 @@ def _parsed(data: Any) -> Line:
     value = data[kind]
     if kind == "slotproof-log":
         if value != VERSION:
-            raise ValueError(f"the log is of version {quoted(value)}, this is {VERSION}")
+            raise ValueError(f"the log has version {quoted(value)}, expected {VERSION}")
         HEADER.demand(data, ValueError)
         try:
             return "header", Header.of(data)

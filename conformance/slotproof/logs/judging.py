@@ -1,4 +1,4 @@
-"""Checks a log against the spec, without the engine: ``slotproof validate``."""
+"""Judge of a log, which needs the spec but no engine: ``slotproof validate``."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from slotproof.traces.itf import FIGURES
 from slotproof.traces.record import Row, rows_of
 
 CONTEXT = 24
-"""Commands and iterations up to a bad line that are kept to be shown."""
+"""Number of commands and iterations shown before a finding."""
 ACTORS = 40_000
-"""Sessions, slots and requests in all their figures: of more, fewer lines are kept."""
+"""Largest number of sessions, slots and requests in a finding's rows. Earlier rows are dropped."""
 KINDS = 100
-"""Different violations of a log that are told apart."""
+"""Largest number of different violations stored for a log."""
 ENDS = 16
-"""Reasons why a recorder stopped that are kept."""
+"""Largest number of stops of a recorder whose reasons are stored."""
 STATE: Command = {"do": "tick", "seconds": 0}
-"""What a state is taken for that is no iteration: with it a file begins that goes on."""
+"""Command for a state that is no iteration. Such a state begins a file that continues another."""
 
 
 @dataclass(frozen=True)
 class LogFinding:
-    """A log line that the spec can't explain."""
+    """Line of a log that the spec does not explain."""
 
     file: str
     line: int
     header: Header
     violations: list[Violation]
     rows: list[Row]
-    """The last commands and iterations up to that line, with their figures."""
+    """Last commands and iterations up to the line, with their states."""
     commands: int
-    """Commands and iterations of this engine's life up to there."""
+    """Number of commands and iterations of this engine up to the line."""
     part: int
-    """Which file of its recording it is, from 1 on."""
+    """Number of the file within its recording. Files count from 1."""
     at: int
-    """The line in that, also where the files are read as one."""
+    """Number of the line within its own file, even if several files are read as one."""
 
 
 @dataclass
 class Seen:
-    """Violations that are one, as far as a log tells: where the first is, and how many."""
+    """Violations that a log can't tell apart: their number and the place of the first."""
 
     file: str
     line: int
@@ -65,37 +65,37 @@ class Seen:
 
 @dataclass
 class Verdict:
-    """What a log comes to."""
+    """Result of judging a log."""
 
     log: str
     headers: list[Header] = field(default_factory=list)
-    """Of each kind of engine that was recorded one; the last is of the one it ended in."""
+    """Different headers of the recorded engines. The last engine's header comes last."""
     lives: int = 0
-    """Engines from their start, or from where the log has them."""
+    """Number of recorded engines. An engine may have started before the log."""
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
     commands: int = 0
-    """Commands of clients and of the scheduler that the log names."""
+    """Number of commands in the log, by clients and for the scheduler."""
     lines: int = 0
-    """Lines that were judged, or left out up to the next state."""
+    """Number of lines read, including lines that could not be judged."""
     cut: int | None = None
-    """The number of the last line, if it breaks off in the middle."""
+    """Number of the last line if the line is incomplete. Otherwise None."""
     interrupted: bool = False
-    """The rest of the log was not read."""
+    """True if an interrupt stopped the reading of the log."""
     ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
-    """Lines in which the recorder said why it stopped."""
+    """Lines at which the recorder stopped, each with the recorder's reason."""
     found: LogFinding | None = None
-    """The first line that can't be explained."""
+    """First line that the spec does not explain."""
     kinds: dict[str, Seen] = field(default_factory=dict)
-    """By what makes them the same, in order: see :func:`kind_of`."""
+    """Different violations by identity, in order of appearance: see :func:`kind_of`."""
     times: Counter[str] = field(default_factory=Counter)
-    """How often each clause was violated."""
+    """Number of violations, by clause."""
     broken: str = ""
-    """Why the rest of the log, after a violation, could not be read."""
+    """Reason why the log could not be read beyond a violation."""
     unseen: list[int] = field(default_factory=lambda: [0, 0])
-    """Lines that are in files which are gone; the iteration up to which they were."""
+    """Number of lines in files that are missing, and the last iteration in these files."""
     skipped: int = 0
-    """Lines after a violation that could not be judged: up to the next state."""
+    """Number of lines that were not judged because a violation left no state to continue from."""
 
     @property
     def header(self) -> Header:
@@ -111,16 +111,16 @@ class Verdict:
 
     @property
     def later(self) -> list[Seen]:
-        """What was found after the first line, each kind once. It may follow from that line: the
-        spec goes on from the engine's own state."""
+        """Different violations at later lines. The first violation may have caused them, because
+        judging continued from the engine's own state."""
         first = self.found and (self.found.file, self.found.line)
-        return [each for each in self.kinds.values() if (each.file, each.line) != first]
+        return [kind for kind in self.kinds.values() if (kind.file, kind.line) != first]
 
 
 def validate(
     log: str | Path | list[Path], profile: str | None = None, ignore: Collection[str] = ()
 ) -> Verdict:
-    """Judge a log to its end; violations of the clauses to ignore are counted only.
+    r"""Judge a log to its end. Violations of clauses in ``ignore`` are only counted.
 
     Raises :class:`~slotproof.logs.format.BadLog` with one line.
 
@@ -131,7 +131,7 @@ def validate(
     ... )
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "mine.jsonl"
-    ...     _ = path.write_text("\\n".join(lines) + "\\n")
+    ...     _ = path.write_text("\n".join(lines) + "\n")
     ...     verdict = validate(path)
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
@@ -140,27 +140,27 @@ def validate(
 
 
 def judged(log: list[Path], profile: str | None = None, ignored: Collection[str] = ()) -> Judge:
-    """Return the judge of a log that has read all of it. Raises as :func:`validate` does."""
+    """Return the judge of a log that was read to its end. Raises like :func:`validate`."""
     judge = Judge(log, profile, ignored)
     for _ in judge.findings():
         pass
     return judge
 
 
-def kind_of(found: Mark) -> str:
-    """What makes two violations of a log the same.
+def kind_of(identity: Mark) -> str:
+    """Return the identity of a violation within one log.
 
-    A clause of states that is broken stays broken, whatever happens next: later iterations say
-    nothing new. Where lockstep knows the transition, the two states around it were compared, and
-    another transition is another violation; so are a crash and a stall of another kind.
+    A clause about states stays broken, so its later violations are not new. Where lockstep names
+    the transition, each transition is a violation of its own, because the states before and after
+    were compared. Crashes and stalls are told apart by their kind.
     """
-    return found.id if found.certain or found.what else found.clause
+    return identity.id if identity.certain or identity.what else identity.clause
 
 
 class Judge:
-    """Judges lines as they come, and what follows a violation where it can.
+    """Judge of a log's lines in order. Continues after violations where possible.
 
-    It keeps nothing of a line but what the next ones need: a log may be as long as a server lives.
+    Only what later lines need is stored of a line, because a log may record a server for months.
     """
 
     def __init__(self, log: list[Path], profile: str | None, ignored: Collection[str]) -> None:
@@ -170,16 +170,16 @@ class Judge:
         self.recording: Recording | None = None
 
     def findings(self) -> Iterator[LogFinding]:
-        """Judge to the end of the log; yield each line that can't be explained when it is read.
+        """Judge the log to its end. Yield each unexplained line as soon as it is read.
 
-        Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
+        A bad line raises :class:`~slotproof.logs.format.BadLog`, unless a violation came before it.
         """
         try:
             for kind, value in self.log:
-                found = self._read(kind, value)
+                finding = self._read(kind, value)
                 self.verdict.lines += 1
-                if found is not None:
-                    yield found
+                if finding is not None:
+                    yield finding
         except BadLog as bad:
             if self.verdict.found is None:
                 raise
@@ -188,7 +188,7 @@ class Judge:
 
     @property
     def shown(self) -> LogFinding:
-        """The first line that can't be explained; where all can, the last one."""
+        """First line that the spec does not explain, or else the last line."""
         if self.verdict.found is not None:
             return self.verdict.found
         assert self.recording is not None
@@ -207,7 +207,7 @@ class Judge:
         )
 
     def _read(self, kind: str, value: Any) -> LogFinding | None:
-        """Judge the next line; return what can't be explained of it."""
+        """Judge the next line. Return a finding if the spec does not explain the line."""
         recording, verdict, line = self.recording, self.verdict, self.log.number
         try:
             if kind == "header":
@@ -220,16 +220,16 @@ class Judge:
             raise self.log.bad(line, str(error)) from None
         if not violations:
             return None
-        found = self._found(recording, violations)
-        verdict.found = verdict.found or found
-        verdict.times.update(each.clause for each in violations)
-        here = {kind_of(mark(recording.last, each)): each for each in reversed(violations)}
-        for same, violation in reversed(here.items()):
+        finding = self._found(recording, violations)
+        verdict.found = verdict.found or finding
+        verdict.times.update(violation.clause for violation in violations)
+        by_kind = {kind_of(mark(recording.last, one)): one for one in reversed(violations)}
+        for same, violation in reversed(by_kind.items()):
             if same not in verdict.kinds and len(verdict.kinds) < KINDS:
-                verdict.kinds[same] = Seen(found.file, line, found.part, found.at, violation)
+                verdict.kinds[same] = Seen(finding.file, line, finding.part, finding.at, violation)
             if same in verdict.kinds:
                 verdict.kinds[same].times += 1
-        return found
+        return finding
 
     def _header(self, header: Header) -> None:
         verdict, before, went_before = self.verdict, self.log.number - 1, header.continues
@@ -251,34 +251,34 @@ class Judge:
             self.recording.position = went_before["lines"] + 1
         verdict.lives += 1
         kind = replace(header, seed=0, continues=None)
-        verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
+        verdict.headers = [header for header in verdict.headers if header != kind] + [kind]
 
 
 class Recording:
-    """The recording of one engine: its lines, judged in order."""
+    """Recording of one engine, judged line by line."""
 
     def __init__(self, verdict: Verdict, referee: LogReferee) -> None:
         self.verdict, self.referee = verdict, referee
         self.rows: deque[Row] = deque(maxlen=CONTEXT)
         self.last = Iteration({})
-        """What was judged last."""
+        """Last judged iteration."""
         self.commands = 0
         self.pending: list[Command] = []
-        """Announced iterations that are not there yet."""
+        """Commands of iterations that were announced and are not recorded yet."""
         self.announced = 0
         self.iteration = 0
         self.ended = False
         self.file, self.position = 1, 1
-        """Which file of its recording this is, and how many lines of all of them were read."""
+        """Number of the current file in the recording, and number of the recording's lines read."""
         self.before = 0
-        """Lines of other files of it that are in this one, where they are read as one."""
+        """Number of lines before the current file, if several files are read as one."""
         self.start: dict[str, Any] | None = None
-        """The state that comes next is where judging begins, and this is what went before it."""
+        """State before the next line, if judging starts there. Otherwise None."""
         self.lost = False
-        """Judging begins again at the next state: events led the spec to no state of the engine."""
+        """True if events led to no state of the engine. Judging resumes at the next state."""
 
     def goes_on(self, went_before: dict[str, Any]) -> bool:
-        """Whether the file that begins goes on where the one before ended; then it is its state."""
+        """Return True if the new file continues the last one. It then begins with a state."""
         follows = (went_before["file"], went_before["lines"]) == (self.file + 1, self.position)
         if self.ended or self.start or not follows or went_before["iter"] < self.iteration:
             return False
@@ -288,7 +288,7 @@ class Recording:
         return True
 
     def read(self, number: int, kind: str, value: Any) -> list[Violation]:
-        """Judge one line after the header. Raises :class:`Senseless`."""
+        """Judge a line after the header. Raises :class:`Senseless` if the line can't come here."""
         if self.ended:
             raise Senseless("a line after the end of the recording")
         self.position += 1
@@ -307,13 +307,13 @@ class Recording:
         return self._do(command, None)
 
     def _announced(self) -> Command:
-        """The next iteration, whether it was announced or not."""
+        """Return the command of the next iteration. An iteration need not be announced."""
         return self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
 
     def nothing_pending(self) -> None:
-        """Raise :class:`Senseless` where an iteration was announced that is not there."""
+        """Raise :class:`Senseless` if an announced iteration is missing."""
         if self.pending:
-            text = f"line {self.announced} announced an iteration that is not there"
+            text = f"line {self.announced} announced an iteration that is missing"
             raise Senseless(f"out of order: {text}")
 
     def _command(self, number: int, command: Command) -> list[Violation]:
@@ -336,7 +336,7 @@ class Recording:
         if self.start is not None or self.lost:
             if "pools" not in snapshot:
                 if self.start is not None:
-                    raise Senseless("a file that goes on begins with a state")
+                    raise Senseless("a file that continues another begins with a state")
                 self.referee.hear(snapshot)
                 self.verdict.skipped += 1
                 return []
@@ -348,9 +348,9 @@ class Recording:
 
     def _do(self, command: Command, snapshot: Snapshot | None) -> list[Violation]:
         violations = self.referee.do(command)
-        self.last = self.referee.log.pop()  # a log may be as long as a server lives
+        self.last = self.referee.log.pop()  # else the referee's own log grows without limit
         if command is STATE and self.rows and not violations:
-            return violations  # the same state once more, in another file
+            return violations  # The file begins with the state that ended the previous file.
         self.commands += 1
         self.rows.append(_row(self.last, snapshot, self.rows[-1] if self.rows else Row({})))
         while len(self.rows) > 1 and sum(map(_actors, self.rows)) > ACTORS:
@@ -361,9 +361,9 @@ class Recording:
 
 
 def _row(entry: Iteration, line: Snapshot | None, last: Row) -> Row:
-    """What to show of the line; figures stay as they were where none were recorded."""
+    """Return the row that shows a line. Parts missing from the line come from the previous row."""
     command = entry.command
-    if "tokens" in command and command["do"] == "submit":  # a client's words are nobody's business
+    if "tokens" in command and command["do"] == "submit":  # A client's prompt is private.
         command = {**command, "tokens": Hashed(len(command["tokens"]), None)}
     if line is None or not entry.judged:
         return Row(command, [], last.pools, last.sessions, last.slots, last.requests)

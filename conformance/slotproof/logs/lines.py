@@ -1,6 +1,6 @@
-"""What the lines of an event log are, as types. See docs/reference/log.md.
+"""Lines of an event log, as types. See docs/reference/log.md.
 
-An iteration's line is a snapshot that may leave things out; what it has is what a driver shows.
+An iteration's line is a snapshot with optional parts, shaped as in a driver's snapshot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VERSION = 3
 
 @shape
 class Asked(TypedDict):
-    """A request that was not answered yet."""
+    """Request that has no answer yet."""
 
     session: Name | None
     tokens: Hidden
@@ -40,7 +40,7 @@ class Asked(TypedDict):
 
 @shape
 class ClientCheckpoint(TypedDict):
-    """Open sessions and unanswered requests of clients at the point where a file begins."""
+    """Clients at the beginning of a file: their open sessions and unanswered requests."""
 
     sessions: Annotated[dict[Name, Hidden], Field(max_length=bounds.ACTORS)]
     requests: Annotated[dict[Name, Asked], Field(max_length=bounds.ACTORS)]
@@ -49,7 +49,7 @@ class ClientCheckpoint(TypedDict):
 
 @shape
 class Continues(TypedDict):
-    """This file goes on where another ended: which it is, from 1 on, and what went before it."""
+    """Place of a file in a recording: its number from 1, and the state before the file."""
 
     file: Count
     lines: Count
@@ -82,7 +82,7 @@ class Failed(TypedDict):
 
 
 _State = ("rows", "sessions", "slots", "requests")
-"""What comes together, with the pools."""
+"""Parts that form a state. They are present only together and with the pools."""
 _WITH_STATE = (*_State, "tree", "checker", "content")
 
 
@@ -109,7 +109,7 @@ END = Shape("end", Text)
 
 
 def apart(snapshot: Mapping[str, Any]) -> str | None:
-    """Which parts of an iteration's state are there without the others; ``None``: all is well.
+    """Return which parts of the state are missing from an iteration's line, or None.
 
     >>> apart({"iter": 1, "pools": {}})
     'pools comes with rows, sessions, slots, requests'

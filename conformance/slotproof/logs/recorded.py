@@ -1,8 +1,7 @@
-"""An engine that answers from a log, and the referee that judges it.
+"""An engine that answers from a log, and the referee that judges the log.
 
-What an iteration's line leaves out is not judged: without pages no oracle of
-pages, without a state the spec only follows the events, and the next state has
-to be where they led.
+Parts that an iteration's line lacks are not judged. Without pages, the oracles of pages are not
+asked. Without a state, the spec follows the events until the next state, which must match.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from slotproof_model.evaluation.layout import initial_pools
 from slotproof_model.evaluation.world import World
 
 _KEPT = 256
-"""Answered requests that are remembered, so that a second answer is noticed; answers that wait to
-be judged with a state."""
+"""Number of answered requests stored to notice a second answer. Also the number of messages that
+may wait for the next state."""
 
 
 class Senseless(ValueError):
-    """A line that fits the schema, and whose parts do not fit each other."""
+    """A line that fits the schema but contradicts itself or an earlier line."""
 
 
 class RecordedEngine:
-    """Hands out what the log holds, one iteration at a time."""
+    """An engine that returns the iterations of a log in order."""
 
     def __init__(self, header: Header) -> None:
         self.name = f"{header.engine} (recorded)"
@@ -45,10 +44,10 @@ class RecordedEngine:
         self.next: Snapshot | EngineFailed | None = None
 
     def reset(self, config: EngineConfig, seed: int) -> None:
-        """A log begins where its engine was fresh."""
+        """Do nothing: a log begins with a fresh engine."""
 
     def do(self, command: Command) -> list[Snapshot]:
-        """The iteration that was read last, for what makes one."""
+        """Return the iteration read last, if the command is an iteration."""
         if command["do"] not in ("step", "tick"):
             return []
         assert self.next is not None
@@ -58,16 +57,16 @@ class RecordedEngine:
         return [answer]
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """A log has no engine to ask."""
+        """Return None: a log has no engine to ask."""
         del tokens, count
         return None
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: a log has nothing to release."""
 
 
 class LogReferee(Referee):
-    """Judges the iterations of one engine's life by what was recorded of them."""
+    """Referee of one recorded engine. Judges the parts that were recorded."""
 
     def __init__(
         self, header: Header, setup: Setup, coverage: Coverage, seen: Counter[str]
@@ -75,9 +74,9 @@ class LogReferee(Referee):
         self.recorded = RecordedEngine(header)
         self.records = header.records
         self.seen = seen
-        """Iterations, and how many showed state, pages, checker, content."""
+        """Number of iterations, and of iterations with a state, pages, a check, or content."""
         self._gap = False
-        """The iteration before this one was recorded without its state, or not at all."""
+        """True if the previous iteration, or its state, was not recorded."""
         self._shown: set[str] = set()
         self._unheard: list[Message] = []
         self._consumed = 0
@@ -85,13 +84,13 @@ class LogReferee(Referee):
 
     @property
     def told(self) -> bool:
-        """Whether the log has what clients sent and what they were told."""
+        """True if the log has both the commands of clients and the messages to clients."""
         return {"commands", "messages"} <= self.records
 
     def judge(self, snapshot: Snapshot) -> list[Violation]:
-        """Judge one line: with its state like any iteration, without it by its events.
+        """Judge one line by its state. A line without a state is judged by its events.
 
-        Raises :class:`Senseless` where its parts do not fit each other.
+        Raises :class:`Senseless` if the line contradicts itself.
         """
         shown = parts_of(snapshot)
         self.seen.update(shown | {"iterations"})
@@ -104,9 +103,9 @@ class LogReferee(Referee):
         return violations
 
     def begin(self, line: Snapshot, clients: Mapping[str, Any] | None) -> None:
-        """The state of this line is where the spec begins; it has been judged by nobody yet.
+        """Start the spec in the state of this line, without judging the line.
 
-        ``clients`` is what they said and heard before; ``None``: what is known of them stands.
+        ``clients`` has the sessions and requests of clients. None: the clients stay unchanged.
         """
         whole = filled(line)
         self._sensible(whole)
@@ -121,7 +120,7 @@ class LogReferee(Referee):
                 self.client.requests[rid] = Sent(asked["session"], tokens, asked["max_new"], [])
 
     def hear(self, line: Mapping[str, Any]) -> None:
-        """What clients said and heard up to this line, though nothing else of it is judged."""
+        """Record the commands and messages up to this line, without judging the line."""
         self.client.reads(self._consumed + line.get("consumed", 0))
         for message in self._unheard + line.get("messages", []):
             self.client.hears(message)
@@ -129,17 +128,17 @@ class LogReferee(Referee):
 
     def _sensible(self, whole: Snapshot) -> None:
         if (wrong := nonsense(whole, self.config)) is not None:
-            raise Senseless(f"the figures make no sense together: {wrong}")
+            raise Senseless(f"the figures contradict each other: {wrong}")
 
     def nonsense(self, snapshot: Snapshot) -> str | None:
-        """Asked of the line with what it leaves out, by :meth:`judge`."""
+        """Return None: :meth:`judge` has checked the completed line already."""
         del snapshot
         return None
 
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
-        """The oracles that have what they look at."""
-        blind = {"contract", "sessions", "limits"}  # what a deployment adds to them is in no log
-        blind.add("matches")  # what was published before, or without pages, is not known
+        """Return the oracles whose whole input is recorded."""
+        blind = {"contract", "sessions", "limits"}  # a log lacks the rules added by a deployment
+        blind.add("matches")  # Publications may be unknown: earlier ones, and those without pages.
         if "pages" not in self._shown:
             blind |= {"pages", "locks"}
         if not self.told:
@@ -151,7 +150,7 @@ class LogReferee(Referee):
         return {name: oracle for name, oracle in self.oracles.items() if name not in blind}
 
     def _completed(self, line: Snapshot) -> Snapshot:
-        """The snapshot with what was left out; answers that were not judged yet go first."""
+        """Return a complete snapshot: missing parts are empty, unheard messages come first."""
         consumed = line.get("consumed", len(self.client.unread) - self._consumed)
         whole: Any = {
             **filled(line),
@@ -168,19 +167,18 @@ class LogReferee(Referee):
         return cast("Snapshot", whole)
 
     def _without_state(self, whole: Snapshot) -> list[Violation]:
-        """The spec follows the events; clients are heard with the next state."""
+        """Apply the events to the spec. The clients get their messages at the next state."""
         self.coverage.iterations += 1
         self._unheard, self._consumed = list(whole["messages"]), whole["consumed"]
         if self.world is None:
             config = self.config
             pools = initial_pools(config.total_tokens, config.swa_tokens, config.rows)
             self.world = World(self.constants, pools)
-        self.last = None  # its World is moved here
+        self.last = None  # Its World changes below.
         return self.pass_over(list(follow(self.world, whole.get("events", []), self.coverage)))
 
     def _forget_answered(self) -> None:
-        """A log may be as long as a server lives: requests that were answered are let go of, and
-        sessions that are no more."""
+        """Drop answered requests and closed sessions, as a log may record a server for months."""
         if "state" in self._shown:
             gone = self.client.history.keys() - self.snapshot["sessions"].keys()
             for sid in gone:
@@ -197,7 +195,7 @@ class LogReferee(Referee):
 
 
 def filled(line: Snapshot) -> Snapshot:
-    """The line with nothing where it leaves something out."""
+    """Return the line as a snapshot in which missing parts are empty."""
     whole: Any = {**empty_snapshot(), **line}
     if "pools" in line:
         whole["pools"] = {name: {"free": [], **pool} for name, pool in line["pools"].items()}
@@ -206,7 +204,7 @@ def filled(line: Snapshot) -> Snapshot:
 
 
 def parts_of(line: Snapshot) -> set[str]:
-    """Which parts of a snapshot the line has."""
+    """Return which parts of a snapshot the line has."""
     shown: set[str] = {part for part in ("checker", "content") if part in line}
     if "pools" in line:
         shown.add("state")

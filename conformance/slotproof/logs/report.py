@@ -1,4 +1,4 @@
-"""What ``slotproof validate`` says: for people, as JSON, and as a trace."""
+"""Report of ``slotproof validate``: as text, as JSON, and as a trace."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 
 
 def status(verdict: Verdict) -> int:
-    """The exit status: neither a log without a single iteration nor half a log conforms."""
+    """Return the exit status. A log conforms only with an iteration and if read to its end."""
     if verdict.violations:
         return FOUND
     return CONFORMS if verdict.seen["iterations"] and not verdict.interrupted else INCONCLUSIVE
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
-    """Everything a validation has to say, as JSON. ``status`` is the exit status."""
+    """Return the results of a validation as JSON. ``status`` is the exit status."""
     header, coverage = verdict.header, verdict.coverage
-    offered = frozenset().union(*(each.capabilities.seen_to_make for each in verdict.headers))
+    offered = frozenset().union(*(header.capabilities.seen_to_make for header in verdict.headers))
     return {
         "status": status(verdict),
         "log": verdict.log,
@@ -60,21 +60,21 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "times": dict(sorted(verdict.times.items())),
         "later": [
             {
-                "file": each.file,
-                "line": each.line,
-                "clause": each.violation.clause,
-                "transition": each.violation.transition,
-                "detail": each.violation.detail,
-                "times": each.times,
+                "file": kind.file,
+                "line": kind.line,
+                "clause": kind.violation.clause,
+                "transition": kind.violation.transition,
+                "detail": kind.violation.detail,
+                "times": kind.times,
             }
-            for each in verdict.later
+            for kind in verdict.later
         ],
-        "violated": [each.to_json() | _compared(each) for each in verdict.violations],
+        "violated": [broken.to_json() | _compared(broken) for broken in verdict.violations],
     }
 
 
 def _compared(violation: Violation) -> dict[str, Any]:
-    """The field and the value seen, where a violation compares a variable with the spec's."""
+    """Return the name and the recorded value of a variable that differs from the spec."""
     if violation.clause != "INV-STEP.state" or violation.variable is None:
         return {}
     who = violation.session or violation.rid
@@ -83,9 +83,9 @@ def _compared(violation: Violation) -> dict[str, Any]:
 
 
 def not_observed(verdict: Verdict) -> dict[str, str]:
-    """What the engine can't show, and what the recorder left out."""
+    """Return the facts that the engine did not show or the recorder did not write, with reasons."""
     missing: dict[str, str] = {}
-    records = frozenset.intersection(*(each.records for each in verdict.headers))
+    records = frozenset.intersection(*(header.records for header in verdict.headers))
     for header in verdict.headers:
         missing |= header.capabilities.not_observed
     if told := {"commands", "messages"} - records:
@@ -106,7 +106,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
     if verdict.unseen[0]:
         lines, until = verdict.unseen
-        missing["lines"] = f"{lines} are in files that are gone, up to iteration {until}"
+        missing["lines"] = f"{lines} are in missing files, up to iteration {until}"
     if verdict.skipped:
         missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
     if verdict.broken:
@@ -116,7 +116,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
 
 
 def text(verdict: Verdict) -> Iterator[str]:
-    """Yield the report for people, line by line; the last line says what it comes to."""
+    """Yield the report as lines of text. The last line is the result."""
     report = summary(verdict)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     lives = f"{verdict.lives} engine{'' if verdict.lives == 1 else 's'}"
@@ -130,10 +130,10 @@ def text(verdict: Verdict) -> Iterator[str]:
         yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
     yield from checked(report["invariants"])
     yield from left_out(report["ignored"], report["not_observed"], report["by_choice"])
-    for number, each in enumerate(verdict.later):
-        times = f" × {each.times}" if each.times > 1 else ""
+    for number, kind in enumerate(verdict.later):
+        times = f" × {kind.times}" if kind.times > 1 else ""
         label = "" if number else "found later"
-        yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
+        yield labelled(label, f"{kind.file}:{kind.line}: {kind.violation}{times}")
     for line, why in verdict.ends:
         yield labelled("recorder", f"stopped at line {line}: {why}")
     if (cut := verdict.cut) is not None:
@@ -153,15 +153,15 @@ def text(verdict: Verdict) -> Iterator[str]:
 
 
 def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) -> Trace:
-    """The last commands and iterations up to a line, and what is known of the rest of the log.
+    """Return a trace of the last commands and iterations up to a finding, and a log summary.
 
-    It names no file: the same lines make the same trace, wherever they are read from.
+    The trace names no file, so equal lines give equal traces, whatever file they come from.
     """
     header = shown.header
     later = []
-    for each in verdict.later:
-        said = str(each.violation)[: bounds.TEXT_CHARS]
-        later.append(Later(each.part, each.at, each.violation.clause, said, each.times))
+    for kind in verdict.later:
+        said = str(kind.violation)[: bounds.TEXT_CHARS]
+        later.append(Later(kind.part, kind.at, kind.violation.clause, said, kind.times))
     before = shown.commands - len(shown.rows)
     known = Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict))
     return Trace(
@@ -179,7 +179,7 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
 
 
 def end_of(log: Path) -> Trace:
-    """Return the end of a log: up to its first violation, or to its last line.
+    """Return a trace of a log's end: the first violation, or else the last line.
 
     Raises :class:`~slotproof.logs.format.BadLog`.
     """

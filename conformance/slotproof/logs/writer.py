@@ -1,4 +1,4 @@
-"""Writes an event log: what an engine is told and what it answers, line by line."""
+"""Writer of an event log: the commands to an engine and its answers, line by line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from slotproof.support.files import open_stream
 
 
 class LoggedEngine(Identified):
-    """An engine that leaves a log; otherwise the engine it was given.
+    """Wrapper of an engine that writes a log of the engine's run.
 
-    Each line is written when its answer is there, so that an interrupt leaves all
-    but the last one. A full disk ends the log, not the run: see ``problem``.
-    Raises :class:`OSError` if the file can't be made.
+    A line is written once its answer is complete, so an interrupt loses at most the last line. A
+    full disk ends the log but not the run: see ``problem``. Raises :class:`OSError` if the file
+    can't be made.
     """
 
     def __init__(self, engine: Engine, path: Path) -> None:
@@ -32,10 +32,10 @@ class LoggedEngine(Identified):
         self._file: TextIO | None = open_stream(path)
         self.path = path
         self.problem = ""
-        """Why the log is not whole; empty if it is."""
+        """Reason why the log is incomplete. Empty for a complete log."""
 
     def reset(self, config: EngineConfig, seed: int) -> None:
-        """A fresh engine: a header."""
+        """Reset the engine and write a header."""
         try:
             self._engine.reset(config, seed)
         except EngineFailed as failure:
@@ -45,7 +45,7 @@ class LoggedEngine(Identified):
         self._write(self._header(config, seed))
 
     def do(self, command: Command) -> list[Snapshot]:
-        """Pass the command on; it and what comes of it are lines."""
+        """Write a command, run it, and write the result."""
         self._write({"command": command})
         try:
             snapshots = self._engine.do(command)
@@ -57,16 +57,16 @@ class LoggedEngine(Identified):
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """Asks the engine; a log has no line for it."""
+        """Return the engine's recomputed tokens. A log does not record them."""
         return self._engine.recompute(tokens, count)
 
     def close(self) -> None:
-        """Let go of the engine and of the file."""
+        """Close the engine and the file."""
         self.stop()
         self._engine.close()
 
     def stop(self) -> None:
-        """What follows is not logged."""
+        """Close the file. Later lines are not written."""
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(OSError):

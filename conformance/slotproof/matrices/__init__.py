@@ -1,1 +1,1 @@
-"""Tables of findings: one module per kind of rows and columns, one that writes them."""
+"""Tables of findings: rows and columns of each kind of table, and their output."""

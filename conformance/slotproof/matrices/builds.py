@@ -1,7 +1,7 @@
-"""Builds × findings: which finding is in which build, where it came, where it is gone.
+"""Builds × findings: which builds have a finding, and which builds added or fixed the finding.
 
-Every build has the same campaign. What was found in one build only is then replayed on
-the others: that a search missed it says little, that its trace conforms says more.
+Every build gets the same campaign. Each build's findings are then replayed on the other builds. A
+trace that conforms there is stronger evidence than a search that missed the finding.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ _NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
 
 @dataclass
 class Build:
-    """A column."""
+    """A column of the table."""
 
     name: str
     spec: EngineSpec
     folder: Path
     engine: str = ""
-    """The title of its build; empty until it has run."""
+    """Title of the build, empty until it has run."""
     problem: str = ""
-    """Why it has not run."""
+    """Reason why the build has not run, or empty."""
     ran: str = ""
-    """How much of the plan it did."""
+    """Examples and seconds of its campaign."""
     broke: str = ""
-    """Why it could not be started once more, for the traces of the others."""
+    """Reason why the build did not start again for the traces of other builds, or empty."""
     findings: dict[str, Finding] = field(default_factory=dict)
     cells: dict[str, Cell] = field(default_factory=dict)
-    """What the replay of another build's trace showed."""
+    """Results of replaying traces of other builds."""
     replayed: dict[str, Seen] = field(default_factory=dict)
-    """What it does on the traces of findings that have a name."""
+    """Results of replaying the traces of named findings, by name."""
     cut: bool = False
-    """It ended early: out of time, or Ctrl-C."""
+    """True if the campaign ended early, by timeout or Ctrl-C."""
     keep: Folder | None = None
 
     def explains(self, name: str) -> bool:
-        """Whether a finding with a name, seen on this build, is what a campaign calls so."""
+        """Return True if a campaign would report a named finding on the build as ``name``."""
         return any(name in seen.marks for seen in self.replayed.values())
 
     def cell(self, name: str) -> Cell:
-        """Return what is said of a finding on this build."""
+        """Return the cell of a finding for this build."""
         if (seen := self.replayed.get(name)) is not None:
             return seen.cell
         if (finding := self.findings.get(name)) is not None:
@@ -71,13 +71,13 @@ class Build:
         return self.cells.get(name, Cell("not run" if self.problem else ""))
 
     def link(self, name: str) -> str | None:
-        """Where the trace of one of its findings is, seen from the table."""
+        """Return the path of a finding's trace, relative to the table."""
         path = self.keep.path(self.findings[name]) if self.keep else None
         return None if path is None else os.path.relpath(path, self.folder)
 
 
 def parse(text: str, step_timeout: float, out: Path) -> Build:
-    """Read a build: ``[NAME=]ENGINE``, the engine as ``--engine`` takes it.
+    """Parse a build, ``[NAME=]ENGINE``. ENGINE is an ``--engine`` argument.
 
     >>> build = parse("old=sglang@/env/bin/python", 10, Path("out"))
     >>> build.name, build.spec.text, str(build.spec.python)
@@ -99,11 +99,10 @@ def run(
     write: Callable[[Table], None],
     named: Sequence[NamedFinding] = (),
 ) -> bool:
-    """Run every build, then replay across; ``write`` gets the table after each of them.
+    """Run every build, then replay traces across builds. Call ``write`` with every new table.
 
-    Traces of ``named`` findings are replayed on a build first.
-
-    Gives back whether it came to its end: Ctrl-C ends it with what there is.
+    On each build, traces of ``named`` findings are replayed before the campaign. Return False if
+    Ctrl-C ended the run early.
     """
     for build in builds:
         try:
@@ -112,9 +111,9 @@ def run(
             build.problem = str(problem)
             continue
         try:
-            for each in named:
-                if each.asked_of(engine.name):
-                    build.replayed[each.name] = look(engine, each, build.folder)
+            for finding in named:
+                if finding.asked_of(engine.name):
+                    build.replayed[finding.name] = look(engine, finding, build.folder)
             interrupted = _campaign(build, engine, plan, jobs, tell)
         except (BadConfig, EngineUnusable) as problem:
             build.problem, interrupted = str(problem), False
@@ -139,7 +138,7 @@ def run(
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     identity = built(engine)
     if build.name == build.spec.text and build.spec.argument != identity.argument:
-        build.name = identity.title  # the environment of a release that was changed since
+        build.name = identity.title  # the release in this environment was changed later
     build.engine = f"{identity.name} {identity.described}".strip()
     build.keep = Folder(
         build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
@@ -147,14 +146,14 @@ def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progres
     whole = replace(plan.of(engine.capabilities), distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)
-    build.findings = {each.id: each for each in seen.findings}
+    build.findings = {finding.id: finding for finding in seen.findings}
     build.cut = seen.interrupted or seen.out_of_time
     build.ran = f"{seen.examples} examples in {round(seen.seconds)} s"
     return seen.interrupted
 
 
 def _across(build: Build, builds: list[Build]) -> None:
-    """Replay on this build what was found on others only."""
+    """Replay the findings of the other builds on ``build``."""
     missing = {
         name: finding for name, finding in shortest(builds).items() if name not in build.findings
     }
@@ -162,7 +161,7 @@ def _across(build: Build, builds: list[Build]) -> None:
         return
     with closing(build.spec.open()) as engine:
         for name, finding in missing.items():
-            owner = next(each for each in builds if each.findings.get(name) is finding)
+            owner = next(build_ for build_ in builds if build_.findings.get(name) is finding)
             build.cells[name] = _replayed(engine, name, finding.trace, owner.link(name))
 
 
@@ -173,45 +172,45 @@ def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell
         return Cell("can't run", "odd", title=str(reason))
     if not (broken := log[-1].violations):
         return Cell("no", "good", title="the trace of the other build conforms here")
-    if name in {mark(log[-1], each).id for each in broken}:
+    if name in {mark(log[-1], violation).id for violation in broken}:
         return Cell(str(len(log)), "bad", link, "by the trace of another build")
     return Cell("other", "odd", title=f"the trace of the other build shows {broken[0]}")
 
 
 def shortest(builds: list[Build]) -> dict[str, Finding]:
-    """Every finding with its shortest trace; the plainest first."""
+    """Return every finding with its shortest trace, plainest first."""
     best: dict[str, Finding] = {}
     for build in builds:
         for name, finding in build.findings.items():
             if name not in best or len(finding.trace.rows) < len(best[name].trace.rows):
                 best[name] = finding
-    return dict(sorted(best.items(), key=lambda each: each[1].plainness))
+    return dict(sorted(best.items(), key=lambda item: item[1].plainness))
 
 
 def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -> Table:
-    """What is known so far: findings with a name first, then what no named one explains."""
+    """Return the table so far: named findings first, then findings without a name."""
     ran = [build for build in builds if build.engine]
-    named = [each for each in named if not ran or any(each.name in build.replayed for build in ran)]
+    named = [it for it in named if not ran or any(it.name in build.replayed for build in ran)]
     rows = [
-        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", each.page)
-        for each in named
+        _row(builds, finding.name, f"{finding.clause}: {_sentence(finding.clause)}", finding.page)
+        for finding in named
     ]
     rows += [
         _row(builds, name, _sentence(finding.mark.clause))
         for name, finding in shortest(builds).items()
         if not all(build.explains(name) for build in builds if name in build.findings)
     ]
-    could_not = "could not be started for the traces of others"
+    could_not = "could not be started for the traces of other builds"
     notes = [
-        "Numbers: commands of the shortest trace that shows it.",
-        "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
+        "Numbers: commands of the finding's shortest trace.",
+        "“no”: the trace of another build conforms here. “other”: it breaks another clause first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
         *([f"Ignored: {', '.join(plan.ignored)}."] if plan.ignored else []),
-        *(["Findings with a name: their traces were replayed on every build."] if named else []),
-        *(f"{each.name} has not run: {each.problem}" for each in builds if each.problem),
-        *(f"{each.name}: {each.ran}{', ended early' * each.cut}." for each in builds if each.ran),
-        *(f"{each.name} is {each.engine}." for each in ran if each.name != each.engine),
-        *(f"{each.name} {could_not}: {each.broke}" for each in builds if each.broke),
+        *(["Named findings: their traces were replayed on every build."] if named else []),
+        *(f"{build.name} has not run: {build.problem}" for build in builds if build.problem),
+        *(f"{it.name}: {it.ran}{', ended early' * it.cut}." for it in builds if it.ran),
+        *(f"{build.name} is {build.engine}." for build in ran if build.name != build.engine),
+        *(f"{build.name} {could_not}: {build.broke}" for build in builds if build.broke),
     ]
     columns = [build.name for build in reversed(builds)]
     return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
@@ -222,10 +221,10 @@ def _sentence(clause: str) -> str:
 
 
 def _row(builds: list[Build], name: str, note: str, page: Path | None = None) -> Row:
-    """Return the row of a finding: its cells, the newest build first, and the builds that it came
-    with and was gone in, with "or before" where nothing is known of the builds before."""
+    """Return the row of a finding, newest build first, with the builds that added and fixed it.
+    The text "or before" marks an unknown result of the build before."""
     cells = [build.cell(name) for build in builds]
-    kinds = [each.kind for each in cells]
+    kinds = [cell.kind for cell in cells]
     came = went = ""
     if "bad" in kinds:
         first, last = kinds.index("bad"), len(kinds) - 1 - kinds[::-1].index("bad")

@@ -1,8 +1,8 @@
-"""Findings with a name, whose traces are replayed on every build: one row for each name.
+"""Named findings, replayed on every build: one row per name.
 
-A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.json`` is about
-``one-token-history``; traces of several builds with the same name are one finding. Traces that were
-found with patches say nothing of a build as it is, and are left out.
+A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.json`` belongs to
+``one-token-history``. Traces with the same name, from several builds, form one finding. Traces
+found with patches are left out, because they are no evidence about an unpatched build.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUFFIX = ".itf.json"
 
 @dataclass(frozen=True)
 class NamedFinding:
-    """A finding that has a name, and the traces that show it."""
+    """A named finding and its traces."""
 
     name: str
     traces: tuple[tuple[Path, Trace], ...]
@@ -36,51 +36,51 @@ class NamedFinding:
 
     @property
     def page(self) -> Path | None:
-        """What is written about it, where that lies beside its traces."""
+        """Markdown page about the finding, beside the traces, or None."""
         pages = (path.with_name(f"{self.name}.md") for path, _ in self.traces)
         return next(filter(Path.is_file, pages), None)
 
     def asked_of(self, engine: str) -> bool:
-        """Whether that engine may have it: what a build of another family did says nothing."""
+        """Return True if the finding applies to the engine's family."""
         families = {trace.engine.partition(" ")[0] for _, trace in self.traces} & FAMILIES.keys()
         return engine not in FAMILIES or not families or engine in families
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Result of a build on the traces of a named finding."""
+    """Result of replaying a named finding's traces on a build."""
 
     cell: Cell
     marks: frozenset[str] = frozenset()
-    """Under which identities a campaign would have found it."""
+    """Identities that a campaign would give the finding."""
 
 
 class Refused(Exception):
-    """The build offers less than the trace needs."""
+    """The build lacks a feature of the trace."""
 
 
 def again(engine: Engine, trace: Trace) -> list[Iteration]:
-    """What a fresh engine does on the commands of a trace. Raises :class:`Refused`."""
+    """Replay a trace on a fresh engine and return the log. Raises :class:`Refused`."""
     if (reason := engine.capabilities.lacks(trace.config, trace.commands)) is not None:
         raise Refused(reason)
     return play(engine, trace.setup, trace.commands, trace.passes).log
 
 
 def load(folder: Path) -> list[NamedFinding]:
-    """All traces of a folder, by name. Raises :class:`itf.BadTrace`, ``OSError``."""
-    found: dict[str, list[tuple[Path, Trace]]] = {}
+    """Return the findings of a folder of traces. Raises :class:`itf.BadTrace`, ``OSError``."""
+    traces_by_name: dict[str, list[tuple[Path, Trace]]] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         trace = load_trace(path)
         if not trace.violations:
-            raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
+            raise itf.BadTrace(f"{path} violates nothing: it is no trace of a finding")
         if trace.patches:
             continue
-        found.setdefault(name_of(path, trace.engine), []).append((path, trace))
-    return [NamedFinding(name, tuple(traces)) for name, traces in found.items()]
+        traces_by_name.setdefault(name_of(path, trace.engine), []).append((path, trace))
+    return [NamedFinding(name, tuple(traces)) for name, traces in traces_by_name.items()]
 
 
 def name_of(path: Path, engine: str) -> str:
-    """The finding's name, without the build that showed it.
+    """Return the finding's name: the file name without the build in front and the suffix.
 
     >>> name_of(Path("sglang-0.5.18-one-token.itf.json"), "sglang 0.5.18")
     'one-token'
@@ -89,7 +89,7 @@ def name_of(path: Path, engine: str) -> str:
 
 
 def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
-    """Replay its traces: found if one of them still breaks the clause it was saved for."""
+    """Replay a finding's traces. A build has the finding if one still breaks its first clause."""
     odd: Seen | None = None
     clean = False
     for path, trace in finding.traces:
@@ -102,11 +102,11 @@ def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
             clean = True
             continue
         wanted = trace.violations[0].clause
-        if (here := next((each for each in broken if each.clause == wanted), None)) is not None:
+        if (same := next((bad for bad in broken if bad.clause == wanted), None)) is not None:
             link = os.path.relpath(path, out)
-            ids = frozenset([mark(log[-1], here).id, mark(log[-1], lead(broken)).id])
-            return Seen(Cell(str(len(log)), "bad", link, str(here)), ids)
-        odd = Seen(Cell("other", "odd", title=f"breaks something else: {broken[0]}"))
+            ids = frozenset([mark(log[-1], same).id, mark(log[-1], lead(broken)).id])
+            return Seen(Cell(str(len(log)), "bad", link, str(same)), ids)
+        odd = Seen(Cell("other", "odd", title=f"breaks another clause: {broken[0]}"))
     if odd is not None and not (clean and odd.cell.text == "can't run"):
         return odd
     return Seen(Cell("no", "good", title="the trace conforms here"))

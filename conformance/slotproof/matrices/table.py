@@ -1,4 +1,4 @@
-"""A table of findings: as Markdown, as JSON and as a picture."""
+"""A table of findings, as Markdown, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from slotproof.support.markup import templates
 from slotproof.support.terminal import json_text
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
-"""Pixels of the picture: of the names, of the slanted heads, of a column, of a row."""
+"""Pixel sizes in the picture: width of names, height of heads, width of columns, height of rows."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is said of a row in a column."""
+    """Result of a row in a column."""
 
     text: str = ""
     kind: Literal["bad", "good", "odd", "none"] = "none"
-    """Something was found; it is not there; it can't be said; nothing to say."""
+    """Finding present, absent, undecided, or no result."""
     link: str | None = None
-    """A file, as seen from the table."""
+    """Path of a file, relative to the table."""
     title: str = ""
-    """More about it."""
+    """Tooltip text."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Row:
     note: str
     cells: list[Cell]
     page: str | None = None
-    """What has been written about it, as seen from the table: its name and cells lead there."""
+    """Path of a page about the finding, relative to the table. The name and cells link there."""
 
 
 @dataclass
 class Table:
-    """What ``slotproof matrix`` writes; a notebook shows its picture.
+    """Table of ``slotproof matrix``. A notebook shows its picture.
 
     >>> Table("T", "bug", ["a"], [Row("x", "", [Cell("3", "good")])])._repr_svg_()[:4]
     '<svg'
@@ -46,25 +46,24 @@ class Table:
 
     title: str
     corner: str
-    """What the rows are."""
+    """Head of the column of row names."""
     columns: list[str]
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def family(self) -> str:
-        """What the releases in the columns are of, if all are of one engine.
+        """Engine of all releases in the columns, or "" for several engines.
 
         >>> Table("T", "bug", ["vllm==0.33.0", "vllm==0.31.0", "gone in"]).family
         'vllm'
         """
-        found = {
-            name for name, equals, _ in (each.partition("==") for each in self.columns) if equals
-        }
-        return found.pop() if len(found) == 1 else ""
+        parts = [column.partition("==") for column in self.columns]
+        engines = {name for name, equals, _ in parts if equals}
+        return engines.pop() if len(engines) == 1 else ""
 
     def brief(self, text: str) -> str:
-        """A release without the engine that all are of."""
+        """Return a text without the engine name that all columns share."""
         return text.replace(f"{self.family}==", "") if self.family else text
 
     def _repr_svg_(self) -> str:
@@ -72,7 +71,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown.
+    """Return the table in Markdown.
 
     >>> written = Row("z", "", [Cell("4", link="t.json")], page="z.md")
     >>> rows = [Row("x|y", "n", [Cell("3", link="t.json")]), written]
@@ -90,7 +89,7 @@ def markdown(table: Table) -> str:
 
 
 def svg(table: Table) -> str:
-    """Columns whose cells are marked (good, bad, odd) anywhere; the others are text in the table.
+    """Return an SVG picture of the columns that have results. Other columns are left out.
 
     >>> drawn = svg(Table("T", "bug", ["a", "b"], [Row("x<y", "", [Cell("3", "good"), Cell("?")])]))
     >>> "x&lt;y" in drawn, ">a<" in drawn, ">b<" in drawn
@@ -99,7 +98,7 @@ def svg(table: Table) -> str:
     shown = [
         index
         for index, _ in enumerate(table.columns)
-        if any(  # a text that fits into a cell
+        if any(  # a short text fits into a cell
             row.cells[index].kind != "none" and len(row.cells[index].text) <= 6
             for row in table.rows
         )
@@ -111,7 +110,7 @@ def svg(table: Table) -> str:
 
 
 def write(table: Table, out: Path) -> None:
-    """``matrix.md``, ``.json`` and ``.svg`` in the folder. Raises ``OSError``."""
+    """Write ``matrix.md``, ``.json`` and ``.svg`` to the folder. Raises ``OSError``."""
     write_whole(out / "matrix.md", markdown(table))
     write_whole(out / "matrix.json", json_text(asdict(table)))
     write_whole(out / "matrix.svg", svg(table))

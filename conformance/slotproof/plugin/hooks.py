@@ -1,7 +1,6 @@
-"""The pytest plugin. Every pytest run of an environment with slotproof loads this module.
+"""The pytest plugin, loaded by every pytest run in an environment with slotproof.
 
-So it imports nothing but pytest until an engine is named, and then does something only for
-the items of this suite.
+Until an engine is named, the plugin imports only pytest. It never affects items of other suites.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ SUITE = "slotproof"
 HERE = Path(__file__).resolve().parent
 MODULE = HERE / "test_conformance.py"
 ENGINE = pytest.StashKey[Any]()
-"""The engine under test of this process."""
+"""Engine under test in this process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of `slotproof run`, with a prefix."""
+    """Add the options of `slotproof run`, with a prefix."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
 
     def add(name: str, metavar: str, help: str, **more: Any) -> None:
@@ -29,28 +28,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "engine",
         "ENGINE",
-        help="reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS; runs the suite with "
-        f"--pyargs {SUITE}",
+        help="build to test, with "
+        f"--pyargs {SUITE}: reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS",
     )
-    configs = "a configuration by name; may be repeated (default: all)"
+    configs = "configuration by name, repeatable (default: all without server options)"
     add("config", "NAME", configs, action="append")
-    add("examples", "N", "command sequences in all (default: 1400)", type=int, default=1400)
-    items = "items per configuration at most, for xdist; an item has 10 examples or more"
+    add("examples", "N", "examples over all items (default: 1400)", type=int, default=1400)
+    items = "maximum number of items per configuration, each of 10 examples or more"
     add("parts", "N", f"{items} (default: 5)", type=int, default=5)
     add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
     add("profile", "NAME", "override the profile that the engine reports")
-    passed = "pass over violations of this clause; may be repeated"
+    passed = "ignore violations of this clause, repeatable"
     add("ignore", "CLAUSE", passed, action="append", default=[])
     add("baseline", "FILE", "fail only on findings that are not in this baseline", type=Path)
-    add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
-    folder = "where counterexamples are written (default: slotproof-traces)"
+    add("step-timeout", "S", "seconds per iteration (default: 10)", type=float, default=10.0)
+    folder = "folder for counterexamples (default: slotproof-traces)"
     add("out", "FOLDER", folder, type=Path, default=Path("slotproof-traces"))
-    words = "fail if a transition that the engine offers was never reached"
+    words = "fail if a transition offered by the engine was never reached"
     group.addoption("--slotproof-strict", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Report wrong usage in one line, before anything is collected."""
+    """Report wrong usage in one line, before collection."""
     named = config.getoption("--slotproof-engine") is not None
     asked = asked_for(config)
     given = any(f"{arg}".startswith("--slotproof-") for arg in config.invocation_params.args)
@@ -74,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(config), "slotproof-summary")
     if asked and main_process and not (config.option.collectonly or config.option.help):
         engine = _started(config)
-        if config.getoption("dist", "no") != "no":  # the workers of pytest-xdist start their own
+        if config.getoption("dist", "no") != "no":  # each worker of pytest-xdist starts its own
             engine.close()
 
 
@@ -96,14 +95,14 @@ def _started(config: pytest.Config) -> Any:
 
 
 def asked_for(config: pytest.Config) -> bool:
-    """Return whether the command line names this suite by its package."""
+    """Return True if the command line names this suite by its package."""
     suite = {SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance"}
     named = {arg.split("::")[0] for arg in config.args}
     return bool(config.getoption("pyargs") and named & suite)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The suite is there for those who name an engine; then nothing else of the package is."""
+    """Ignore the suite unless an engine is named, and then ignore the rest of the package."""
     path = collection_path.resolve()
     if config.getoption("--slotproof-engine") is None:
         return path == MODULE or None
@@ -112,7 +111,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One item per configuration and part."""
+    """Create an item per configuration and part."""
     if "slotproof_part" in metafunc.fixturenames:
         from slotproof.plugin.part import parts
 
@@ -121,7 +120,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def slotproof_findings(pytestconfig: pytest.Config) -> Any:
-    """What is known of the build, whose engine is started once for all items of this process."""
+    """Return the findings of the build. The engine starts once for all items of this process."""
     from slotproof.plugin.part import findings
 
     try:
@@ -133,7 +132,7 @@ def slotproof_findings(pytestconfig: pytest.Config) -> Any:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """What an item has seen travels with its report, from an xdist worker too."""
+    """Attach an item's results to its report, also from a worker of pytest-xdist."""
     outcome = yield
     seen = getattr(item, "slotproof_seen", None)
     report = outcome.get_result()

@@ -1,4 +1,4 @@
-"""One pytest item of the suite: a configuration, its share of the examples, a seed of its own."""
+"""A pytest item of the suite: one configuration, a share of the examples, and a seed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace
 
 LEAST = 10
-"""Examples of an item at least."""
+"""Least number of examples per item."""
 
 
 @dataclass
 class Findings:
-    """What is known, and what was told already, in one session of pytest."""
+    """Baseline and reported findings of a pytest session."""
 
     gate: Gate
     shared: Path | None = None
-    """Where workers of pytest-xdist tell each other what they told."""
+    """Folder in which the workers of pytest-xdist share the identities of reported findings."""
     told: set[str] = field(default_factory=set)
 
     def first(self, finding: Finding) -> bool:
-        """Return whether no part told of a finding before; from here on one did."""
+        """Return True if no part has reported the finding yet, and record it."""
         if finding.id in self.told:
             return False
         self.told.add(finding.id)
@@ -53,7 +53,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Part:
-    """Some examples in one configuration: what `slotproof run` does with its seed."""
+    """Some examples in one configuration, searched as `slotproof run` does."""
 
     spec: str
     config: str
@@ -66,7 +66,7 @@ class Part:
         return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
 
     def run(self, findings: Findings, item: pytest.Item) -> None:
-        """Run it. A counterexample fails the item with its text; its file is a property."""
+        """Run the item, and fail it for a counterexample. The trace's file becomes a property."""
         gate, engine = findings.gate, findings.gate.engine
         if (reason := engine.capabilities.refuses(self.plan.configs[self.config])) is not None:
             item.slotproof_seen = {"refused": {self.config: reason}}  # type: ignore[attr-defined]
@@ -76,8 +76,8 @@ class Part:
         try:
             outcome = run(engine, self.spec, self.plan, keep=folder.keep, accepted=accepted)
             judged = gate.judge(outcome.findings)
-            new = [each.finding for each in judged if each.group is None]
-            new = [each for each in new if findings.first(each)]
+            new = [judgement.finding for judgement in judged if judgement.group is None]
+            new = [finding for finding in new if findings.first(finding)]
             folder.keep(new)
         except (EngineFailed, EngineUnusable) as problem:
             pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
@@ -95,7 +95,7 @@ class Part:
             pytest.fail(_text(new, folder, item), pytrace=False)
 
     def _seen(self, outcome: Outcome, engine: Engine) -> dict[str, object]:
-        """Return what the summary of the whole session is made from."""
+        """Return the data for the summary of the session."""
         coverage, capabilities = outcome.coverage, engine.capabilities
         return {
             "engine": outcome.engine,
@@ -113,27 +113,27 @@ class Part:
         }
 
     def _name(self, _: int, finding: Finding) -> str:
-        """Return the file of a counterexample of this part."""
+        """Return the file name of a counterexample of this part."""
         words = f"{self.spec}-{self.config}-{finding.mark.slug}-seed{self.plan.seed}"
         return f"{slug(words)}{SUFFIX}"
 
 
 def _text(new: list[Finding], folder: Folder, item: pytest.Item) -> str:
-    """Return the plainest finding of each cause whole, the others by identity."""
+    """Return the plainest finding of each cause in full, the rest by identity."""
     parts = []
     for cause in causes(new):
-        each, *others = cause.findings
-        path, problem = str(folder.paths[each.id]), folder.problem(each)
+        first, *others = cause.findings
+        path, problem = str(folder.paths[first.id]), folder.problem(first)
         if problem is None:
             item.user_properties.append(("slotproof_trace", path))
-        item.user_properties.append(("slotproof_clause", each.mark.clause))
+        item.user_properties.append(("slotproof_clause", first.mark.clause))
         also = "".join(f"\nalso seen as {one.id}: {folder.path(one)}" for one in others)
-        parts.append(f"{text.render(each.trace, path)}trace: {problem or path}{also}")
+        parts.append(f"{text.render(first.trace, path)}trace: {problem or path}{also}")
     return "\n\n".join(parts)
 
 
 def findings(config: pytest.Config, engine: Engine) -> Findings:
-    """Return what the session knows: the traces of the baseline are replayed first."""
+    """Return the findings of the session, after a replay of the baseline's traces."""
     path: Path | None = config.getoption("--slotproof-baseline")
     baseline = load(path) if path is not None else Baseline()
     plan = Plan({}, seed=config.getoption("--slotproof-seed"))
@@ -144,15 +144,15 @@ def findings(config: pytest.Config, engine: Engine) -> Findings:
 
 
 def parts(config: pytest.Config) -> list[Part]:
-    """Return the items that the options ask for. Raises :class:`pytest.UsageError`, one line."""
+    """Return the items requested by the options. Raises :class:`pytest.UsageError`, in one line."""
     option = config.getoption
     prefix = "--slotproof-"
     baseline_file = option(prefix + "baseline")
     try:
-        names = option(prefix + "config") or CONFIGS  # an item each: few have options
+        names = option(prefix + "config") or CONFIGS  # one item each, none with server options
         if numbered := [name for name in names if NUMBERED.fullmatch(name)]:
             raise BadConfig(
-                f"{prefix}config {numbered[0]}: `slotproof run` has that one; here are those of "
+                f"{prefix}config {numbered[0]} exists only for `slotproof run`: choose one of "
                 "`slotproof list configs`"
             )
         configs = chosen(names)
@@ -170,8 +170,8 @@ def parts(config: pytest.Config) -> list[Part]:
     whole = Plan({}, examples=examples, profile=profile, ignored=ignored)
     if baseline_file is not None:
         whole = replace(whole, distinct=None)
-    engine, out, found = option(prefix + "engine"), option(prefix + "out"), []
+    engine, out, items = option(prefix + "engine"), option(prefix + "out"), []
     for (name, index), share in planned(whole, every).items():
         plan = replace(whole, configs={name: configs[name]}, examples=share, seed=seed + index)
-        found.append(Part(engine, name, index + 1, count, plan, out))
-    return found
+        items.append(Part(engine, name, index + 1, count, plan, out))
+    return items

@@ -1,4 +1,4 @@
-"""What the suite says at the end of a pytest session, over all items and workers."""
+"""Summary of the suite at the end of a pytest session, over all items and workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotproof.support.terminal import labelled, plain
 
 
 class Summary:
-    """Adds up what the reports of the items brought along."""
+    """Sums of the results in all items' reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.strict: bool = config.getoption("--slotproof-strict")
@@ -25,10 +25,10 @@ class Summary:
         self.offered, self.reached = set[str](), set[str]()
         self.missing: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        """Configurations that the engine can't take, and why."""
+        """Reason for each configuration that the engine refuses."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Called in the main process, for items of workers too."""
+        """Add the results of an item. pytest calls this in the main process, for workers, too."""
         seen: dict[str, Any] | None = getattr(report, "slotproof_seen", None)
         if seen is None:
             return
@@ -47,7 +47,7 @@ class Summary:
         self.missing |= seen["not_observed"]
 
     def never(self) -> list[str]:
-        """Return the transitions that the engine offers and these configurations allow, not
+        """Return the transitions offered by the engine and allowed by the configurations, but not
         reached."""
         configs = chosen(self.planned).values()
         never = impossible(frozenset(self.offered), configs, self.profile).keys()
@@ -55,19 +55,19 @@ class Summary:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A failure is a session in which nothing was run. Strict: one in which nothing was found,
-        but not everything was seen."""
+        """Fail a session without examples, or in strict mode a session with transitions not
+        reached."""
         worker = hasattr(session.config, "workerinput")
         lacking = self.never() if self.engine else self.refused
         if (self.strict or not self.engine) and not worker and not session.exitstatus and lacking:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A few lines under a heading of their own."""
+        """Print the summary under a heading."""
         if not self.engine:
             for name, reason in [*self.refused.items()][:1]:
-                text = f"slotproof: the engine can take no configuration (as {name}: {reason}); "
-                text += "`slotproof run` has others"
+                text = f"slotproof: the engine can take no configuration ({name}: {reason}); "
+                text += "`slotproof run` has more configurations"
                 terminalreporter.write_line(plain(text), red=True)
             return
         terminalreporter.section("slotproof")
@@ -80,7 +80,7 @@ class Summary:
         for name, planned in self.planned.items():
             if self.run[name] < planned:
                 lines.append(
-                    labelled("", f"{name}: {self.run[name]} of {planned} that were planned")
+                    labelled("", f"{name}: {self.run[name]} of {planned} planned examples")
                 )
         lines.append(labelled("transitions", f"{len(self.reached)} reached"))
         for line in (*lines, *left_out(self.passed, self.missing, self.by_choice)):

@@ -1,4 +1,4 @@
-"""The identity of a build: of all that gives the same name and version, the one that was tested."""
+"""Identity of a build. It tells builds with the same name and version apart."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from packaging.version import InvalidVersion, Version
 
 @dataclass(frozen=True)
 class Build:
-    """The identity of a build. A trace stores it, and its patches beside it."""
+    """Identity of a build. A trace stores the identity and, separately, the patches."""
 
     argument: str
-    """The ``--engine`` argument that opens it."""
+    """``--engine`` argument that opens the build."""
     name: str
     version: str = ""
-    """The version that the engine gave, which a copy with other files gives, too."""
+    """Version reported by the engine. A copy with changed files reports the same version."""
     release: str | None = None
-    """The release whose Python files it has; empty if it has other ones, or if nobody compared
-    them. None: the engine has no releases."""
+    """Release whose Python files are the same. Empty if no release matches, or if the files were
+    not compared. None if the engine has no releases."""
     label: str = ""
-    """The name that the user gave it."""
+    """Name that the user gave the build."""
     commit: str = ""
-    """The commit of its source tree, with ``+modified`` if the tree has other files."""
+    """Commit of the source tree. Ends in ``+modified`` if files differ from that commit."""
     fingerprint: str = ""
-    """A digest of its Python files."""
+    """Digest of the build's Python files."""
 
     def to_json(self) -> dict[str, str]:
-        """Return its fields, without ``release`` where there are no releases."""
+        """Return the fields as JSON. An engine without releases has no ``release``."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def title(self) -> str:
-        """Its name in all that is shown.
+        """Name and number of the build, as printed everywhere.
 
         >>> Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23").title
         'sglang 0.5.23'
@@ -43,12 +43,12 @@ class Build:
 
     @property
     def number(self) -> str:
-        """The title without the name."""
+        """Label of the build, or its version and source."""
         return self.label or self.described
 
     @property
     def described(self) -> str:
-        """Version and source, whatever its label is. The version alone is that of the release.
+        """Version and source of the build. An unchanged release has the version alone.
 
         >>> Build("sglang", "sglang", "0.5.23", "", fingerprint="9e296ba9").described
         '0.5.23+modified (fingerprint 9e296ba9)'
@@ -69,7 +69,7 @@ class Build:
 
 
 def _is_final(version: str) -> bool:
-    """Whether the package index may have a release of that number."""
+    """Return True if the package index may have a release with this version."""
     try:
         number = Version(version)
     except InvalidVersion:

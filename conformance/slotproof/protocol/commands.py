@@ -1,4 +1,4 @@
-"""Client commands: one line of a trace each. A recorder may keep their tokens to itself."""
+"""Commands of clients. A trace has one line per command. A recorder may hide the tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from slotproof.protocol.snapshot import Hashed
 from slotproof.support import bounds
 
 Command: TypeAlias = dict[str, Any]
-"""A command as it is handled: a dictionary of one of the types below."""
+"""Command in memory: a dictionary with the fields of one of the types below."""
 
 Tokens = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
 Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
-"""A token id. The suite never uses 0; what a live server was sent may hold it."""
+"""Token ID. slotproof never sends 0, but recorded requests of a live server may contain 0."""
 TokenIds = Annotated[list[Token], FailFast()]
 
 _TYPES: dict[str, dict[str, Any]] = {
@@ -43,16 +43,16 @@ _TYPES: dict[str, dict[str, Any]] = {
     "abort_all": {},
 }
 FIELDS: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in _TYPES.items()}
-"""Every command and the fields it has."""
+"""Names of the fields of each command."""
 
 COMMAND = Shape("command", tagged("do", "{}", _TYPES))
 
 ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
-"""Those that every engine takes."""
+"""Commands that every engine must accept."""
 
 
 def check(command: object, least_token: int = 1) -> Command:
-    """The command itself if it is one; ``ValueError`` with one line if not.
+    """Return a copy of a valid command. Raises ``ValueError`` with one line for an invalid command.
 
     >>> check({"do": "step", "n": 1})
     {'do': 'step', 'n': 1}
@@ -75,7 +75,7 @@ def check(command: object, least_token: int = 1) -> Command:
 
 @shape
 class Hidden(TypedDict):
-    """In the place of tokens; see :class:`~slotproof.protocol.snapshot.Hashed`."""
+    """Number and hash of hidden tokens: see :class:`~slotproof.protocol.snapshot.Hashed`."""
 
     count: Tokens
     hash: Hash | None
@@ -85,7 +85,7 @@ _HIDDEN = Shape("tokens", Hidden)
 
 
 def hashed(value: Any) -> Any:
-    """Tokens as they are, or what is in their place.
+    """Return plain tokens unchanged, and hidden tokens as a ``Hashed``.
 
     >>> hashed([5]), hashed({"count": 2, "hash": 7})
     ([5], Hashed(count=2, hash=7))
@@ -94,7 +94,7 @@ def hashed(value: Any) -> Any:
 
 
 def check_recorded(value: Any) -> Command:
-    """A command as somebody recorded it, its tokens perhaps hidden; ``ValueError`` with one line.
+    """Return a recorded command, whose tokens may be hidden. Raises ``ValueError`` with one line.
 
     >>> said = {"do": "submit", "session": "s1", "rid": "r1", "max_new": 1, "stop": []}
     >>> check_recorded({**said, "tokens": {"count": 2, "hash": None}})["tokens"]
@@ -108,7 +108,7 @@ def check_recorded(value: Any) -> Command:
 
 
 def describe(command: Mapping[str, Any]) -> str:
-    """The command as a person would say it, the same in every form of a trace.
+    """Return a command in plain words. Tokens known only by hash give the same words.
 
     >>> describe({"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3],
     ...           "max_new": 4, "stop": []})

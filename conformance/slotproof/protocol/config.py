@@ -1,4 +1,4 @@
-"""The configuration of an engine under test, and the ones the suite runs by default."""
+"""Configuration of an engine under test, and the suite's default configurations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotproof.support import bounds
 
 
 class BadConfig(ValueError):
-    """A configuration that no engine can have; the message says why, in one line."""
+    """An impossible configuration. The message is one line with the reason."""
 
 
 PoolTokens = Annotated[int, Field(ge=0, le=bounds.POOL_TOKENS)]
@@ -25,7 +25,7 @@ Rows = Annotated[int, Field(ge=1, le=bounds.ACTORS)]
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """What the protocol's ``reset`` takes. Lengths in tokens, time in seconds."""
+    """Configuration that ``reset`` sends. Lengths are in tokens, times in seconds."""
 
     page_size: Annotated[int, Field(ge=1, le=bounds.PAGE_TOKENS)] = 1
     total_tokens: PoolTokens = 64
@@ -42,38 +42,38 @@ class EngineConfig:
     timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 300
     aligned_reuse: bool = False
     overlap: bool = False
-    """A batch is launched before the result of the one before is known: SGLang's default loop."""
+    """The scheduler launches a batch before the previous result is known, as SGLang does."""
     loan_publishes: bool = False
-    """A turn publishes its KV while its slot is on loan, too: vLLM's way, as are the next three."""
+    """A turn publishes KV even while its slot is on loan. This and the next three: as in vLLM."""
     drops_last: bool = False
-    """A session's history leaves out the last token of each answer."""
+    """The history of a session lacks the last token of each answer."""
     queues_turns: bool = False
-    """A turn that finds one in flight waits for it, and so does a close."""
+    """A new turn, and a close, wait until the session's turn in flight ends."""
     keeps_slack: bool = False
-    """What a round allocated past the end of a turn stays with its slot."""
+    """KV that a round allocated past the end of a turn stays with the turn's slot."""
     priority: bool = False
-    """Requests differ in importance, by their names; those that run give way to more important
-    ones. This and what follows are options of a server: see :data:`OPTIONS`."""
+    """Requests have priorities, derived from their names. Important requests preempt others. This
+    field and all below are server options: see :data:`OPTIONS`."""
     queue: Annotated[int, Field(ge=0, le=bounds.ACTORS)] = 0
-    """Requests that may wait: one beyond them is ended. 0: any number."""
+    """Largest number of waiting requests. The engine ends each further request. 0: no limit."""
     waiting_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
-    """Seconds after which a request that waits is ended; 0: never. So of one that runs:"""
+    """Seconds after which a waiting request is ended. The next field: a running one. 0: never."""
     running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
     pause_retracts: bool = False
-    """A pause sends those that run back to waiting."""
+    """A pause retracts the running requests."""
     mixed: bool = False
-    """Some decode in the batch in which others are prefilled."""
+    """Decoding requests join the batches of prefills."""
     longest_match: bool = False
-    """Those come first of whose prompt the tree has most."""
+    """The scheduler prefers requests with the longest prefix in the tree."""
     logprobs: bool = False
-    """Requests ask for the logprobs of their whole prompt, which is computed for it."""
+    """Requests ask for the logprobs of their prompts, so each prompt is computed completely."""
     stream: bool = False
-    """Clients are sent tokens as they come."""
+    """Clients get their tokens as a stream."""
     own_timeouts: bool = False
-    """Sessions have timeouts of their own: see :meth:`timeout_of`."""
+    """Each session has its own timeout: see :meth:`timeout_of`."""
     branching: bool = False
-    """Requests without a session are turns of one that keeps no slot: the engine puts their
-    prompts together from earlier ones."""
+    """A request without a session is a turn in a session that has no slot. The engine builds its
+    prompt from earlier prompts."""
 
     def __post_init__(self) -> None:
         SOME.demand(vars(self), BadConfig)
@@ -90,7 +90,7 @@ class EngineConfig:
 
     @property
     def mode(self) -> str:
-        """How it decodes, in words.
+        """Kind of decoding, in words.
 
         >>> EngineConfig().mode, EngineConfig(overlap=True, draft=3).mode
         ('plain', 'overlap, speculation')
@@ -100,12 +100,12 @@ class EngineConfig:
 
     @property
     def running(self) -> int:
-        """Requests that run at once at most: each needs a row."""
+        """Largest number of requests that run at once, which the rows may limit further."""
         return min(self.max_running, self.rows)
 
     @property
     def options(self) -> list[str]:
-        """The options of a server that it has.
+        """Names of the server options that are on.
 
         >>> EngineConfig().options, SERVED["p1-priority"].options
         ([], ['priority'])
@@ -113,7 +113,7 @@ class EngineConfig:
         return [name for name in OPTIONS if getattr(self, name)]
 
     def timeout_of(self, session: str) -> int:
-        """Seconds without a turn after which a session may be closed; 0: never.
+        """Return after how many seconds without a turn the engine may close a session. 0: never.
 
         >>> [EngineConfig(timeout=20, own_timeouts=True).timeout_of(f"s{n}") for n in (1, 2, 3)]
         [60, 20, 40]
@@ -122,7 +122,7 @@ class EngineConfig:
 
     @property
     def size(self) -> str:
-        """Its page, its pools and its options, as reports say them.
+        """Page size, pools and options, as reports print them.
 
         >>> EngineConfig(page_size=4).size
         'page size 4, pool of 64 tokens'
@@ -133,11 +133,11 @@ class EngineConfig:
         pools = f"{self.total_tokens} tokens{window if self.window else ''}"
         options = f", with {', '.join(self.options)}" if self.options else ""
         if self.branching:
-            options += " (requests without a session are turns of one that keeps no slot)"
+            options += " (requests without a session are turns of a session without a slot)"
         return f"page size {self.page_size}, pool of {pools}{options}"
 
     def too_large(self) -> str | None:
-        """Why no engine of this size is built for a file that asks for it; ``None`` if it is."""
+        """Return why slotproof builds no engine of this size from a file, or None."""
         for name in ("total_tokens", "swa_tokens"):
             if getattr(self, name) > bounds.BUILT_TOKENS:
                 return f"{name}={getattr(self, name)} is more than {bounds.BUILT_TOKENS}"
@@ -147,7 +147,7 @@ class EngineConfig:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """What ``reset`` takes; without fields of a later day that say nothing new.
+        """Return the configuration as ``reset`` sends it. Newer fields at defaults are left out.
 
         >>> "overlap" in EngineConfig().to_json(), EngineConfig(overlap=True).to_json()["overlap"]
         (False, True)
@@ -157,7 +157,7 @@ class EngineConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
-        """The configuration of a trace or a log; :class:`BadConfig` for what is none.
+        """Return the configuration of a trace or a log. Raises :class:`BadConfig` for invalid data.
 
         >>> EngineConfig.from_json({"page_size": 4}) == CONFIGS["p4"]
         False
@@ -167,20 +167,20 @@ class EngineConfig:
 
 
 CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
-"""Choices of a profile that a configuration may make."""
+"""Choices of a profile that are also fields of a configuration."""
 _names = list(EngineConfig.__annotations__)
 OPTIONS = tuple(_names[_names.index("priority") :])
-"""Options of a server, by which requests are held back, put off or ended: the same transitions by
-another way. An engine that goes one says so in the snapshot's ``options``."""
+"""Server options that hold back, delay or end requests. With an option the engine makes the same
+transitions at other times. It then names the option in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
-"""Fields that came to the protocol later: told only to an engine that says it takes them."""
+"""Fields added to the protocol later. Sent only to an engine whose capabilities list them."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
 _told = {name: NotRequired[kind] if name in LATER else kind for name, kind in _fields.items()}
 CONFIG = Shape("config", shape(TypedDict("Config", _told)))  # type: ignore[operator]
-"""A whole configuration: what ``reset`` sends."""
+"""Whole configuration, as ``reset`` sends it."""
 SOME = Shape("config", shape(TypedDict("SomeConfig", _fields, total=False)))  # type: ignore[operator]
-"""Fields of one; those that are missing have their defaults."""
+"""Part of a configuration. Each missing field has its default."""
 
 CONFIGS: dict[str, EngineConfig] = {
     "p1": EngineConfig(),
@@ -202,7 +202,7 @@ CONFIGS: dict[str, EngineConfig] = {
     ),
     "p4-aligned": EngineConfig(page_size=4, aligned_reuse=True, chunk=6),
 }
-"""By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""
+"""Configurations by name: page sizes 1, 4, 16, with and without SWA pool, chunks, drafts."""
 for _name in ("p1", "p1-tight", "p1-chunk", "p1-draft", "p4-tight", "p4-rounds", "p16", "p4-swa"):
     CONFIGS[f"{_name}-overlap"] = replace(CONFIGS[_name], overlap=True)
 CONFIGS |= {
@@ -213,12 +213,12 @@ CONFIGS |= {
         page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
     ),
 }
-"""Rows that idle slots can hold together, no time-out; chunks where there is a window."""
+"""Further configurations: idle slots can hold every row, no timeout, chunks with a window."""
 _lending = EngineConfig(
     retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
 )
 CONFIGS |= {"p4-vllm": replace(_lending, page_size=4, total_tokens=56, chunk=8, draft=2)}
-"""All that the profile `vllm` does."""
+"""Configuration with all choices of the profile `vllm`."""
 SERVED: dict[str, EngineConfig] = {
     "p1-priority": EngineConfig(priority=True, max_running=2, rows=8, total_tokens=96),
     "p4-queue": EngineConfig(
@@ -239,15 +239,15 @@ SERVED: dict[str, EngineConfig] = {
     ),
     "p1-branching": EngineConfig(branching=True, max_running=2, rows=8, total_tokens=96),
 }
-"""Options of a server: for engines that have one."""
+"""Configurations with server options, for engines that offer those options."""
 
 
 NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
-"""The name of a configuration of an array, which depends on the engine."""
+"""Pattern of a name in a covering array. Such a configuration depends on the engine."""
 
 
 def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
-    """Return configurations by name; none without names. Raises :class:`BadConfig`.
+    """Return the named configurations. Empty without names. Raises :class:`BadConfig`.
 
     >>> list(chosen(["p4", "p1", "pairs-01"]))
     ['p4', 'p1']

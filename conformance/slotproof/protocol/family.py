@@ -1,6 +1,6 @@
-"""An engine family: everything that slotproof knows of an engine beside what its driver does.
+"""Engine families. A family is all that slotproof knows of an engine, except the driver's code.
 
-The record of a family lies beside its driver: data in ``family.toml``, functions in ``family.py``.
+A family's record lies beside its driver: data in ``family.toml``, functions in ``family.py``.
 ``environments/families.py`` lists the families.
 """
 
@@ -20,8 +20,8 @@ from slotproof.protocol.config import EngineConfig
 
 
 class Played(Protocol):
-    """A trace, as a harness looks at it. A row has its command, its requests, and frames with what
-    clients were told."""
+    """A trace as a harness reads it. Each row has a command, the requests, and frames, which hold
+    the messages to clients."""
 
     @property
     def engine(self) -> str: ...
@@ -35,10 +35,10 @@ class Played(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make environments of one engine.
+    """Recipe for environments of one engine.
 
-    Environments with the same requirements share one folder that holds them. The environment
-    of a release holds nothing but that release. Sizes are in megabytes, rounded up.
+    Environments with the same requirements share one folder of packages. The environment of a
+    release holds only the release. Sizes are in megabytes, rounded up.
     """
 
     requirements: tuple[str, ...]
@@ -47,10 +47,10 @@ class Recipe:
     shared_mb: int
     release_mb: int
     keeps: tuple[str, ...] = ()
-    """Endings of the files of a release that a CPU run needs; others are removed. Empty: all."""
+    """Endings of a release's files that a CPU run needs. Others are removed. Empty: keep all."""
 
     def shared(self, version: str) -> str:
-        """Return the name of the folder that holds the requirements for a version of Python.
+        """Return the name of the folder of shared packages, given a version of Python.
 
         >>> Recipe(("torch==2",), (), 1, 1).shared("3.11")
         'shared-ca942656-py3.11'
@@ -61,76 +61,75 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Harness:
-    """An engine's scheduler alone: what a script, or a report for maintainers, is made of."""
+    """Parts of a script that runs an engine's scheduler alone, as in a report to maintainers."""
 
     parts: tuple[Path, ...]
-    """Files that make up a script, in the order of their use."""
+    """Files that make up the script, in order."""
     arguments: Mapping[str, str]
-    """By argument of the script's engine, the field of a configuration that it is."""
+    """Field of a configuration for each argument of the script's engine."""
     unlike: Callable[[Played], str | None]
-    """Why the harness can't have a trace's configuration."""
+    """Function that returns why the harness can't have a trace's configuration, or None."""
     lacks: Callable[[Played, int], str | None]
-    """Why the harness can't do what a command, by its index, does."""
+    """Function that returns why the harness can't run the trace's command at an index, or None."""
     refuses: Callable[[Played, Command], str | None]
-    """Why the engine's front end, before its scheduler, refuses a request that fits its context."""
+    """Function that returns why the engine's front end refuses a request that fits, or None."""
     words: Mapping[str, str]
-    """By command that the harness has a call for, its name in the engine's source; of ``max_new``,
-    too."""
+    """Names in the engine's source: of ``max_new``, and of the commands that the harness calls."""
     also: Callable[[Played], dict[str, Any]] = lambda _: {}
-    """More arguments, by name."""
+    """Function that returns further arguments of the script's engine, by name."""
     sent: Callable[[Played, int], Command | None] = lambda trace, index: trace.rows[index].command
-    """The command, by its index, as the engine is told it; ``None`` where it is told nothing."""
+    """Function that returns the command to send for the trace's command at this index, or None."""
 
     def made_with(self, trace: Played) -> dict[str, Any]:
-        """The arguments of the script's engine. Those that are 0 are left out."""
+        """Return the arguments of the script's engine, except zero and empty values."""
         given = {name: getattr(trace.config, field) for name, field in self.arguments.items()}
         return {name: value for name, value in (given | self.also(trace)).items() if value}
 
 
 @dataclass(frozen=True)
 class Family:
-    """One engine in all its releases."""
+    """An engine with all of its releases."""
 
     name: str
-    """Its name here, in the package index, and of the module it is imported as."""
+    """Name of the engine in slotproof, in the package index, and as a Python module."""
     driver: Path
-    """The program that runs in the environment of a build; its folder has all of the driver."""
+    """Program that runs in the environment of a build. Its folder contains the whole driver."""
     recipe: Recipe
     title: str = ""
-    """As its makers write it."""
+    """Name of the engine as its makers spell it."""
     example: str = "1.0"
-    """A release, for what says how one is named."""
+    """A release that messages use as an example."""
     first: str = "0"
-    """The oldest release that its driver supports."""
+    """Oldest release that the driver supports."""
     repository: str = ""
-    """Owner and name, on GitHub."""
+    """Owner and name of the GitHub repository."""
     profiles: tuple[str, ...] = ()
-    """Profiles that its driver says a build has."""
+    """Profiles that the driver reports for builds of this engine."""
     discards: bool = True
-    """Something in the engine drops idle sessions, as T-DISCARD does."""
+    """True if the engine may discard an idle session's slot, as T-DISCARD does."""
     harness: Harness | None = None
 
     @property
     def patches(self) -> dict[str, str]:
-        """Known bugs of its builds that the driver can patch, and what each patch does."""
-        found = sorted((self.driver.parent / "patches").glob("*.diff"))
-        texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in found)
+        """Effect of each patch in one line, by name. Patches repair known bugs of builds."""
+        files = sorted((self.driver.parent / "patches").glob("*.diff"))
+        texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in files)
         return {name: text.partition("\n")[0] for name, text in texts}
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """Fingerprints of releases, as far as they are known: of their Python files."""
+        """Fingerprint of each known release's Python files, by release."""
         path = self.driver.with_name("fingerprints.toml")
         return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     @property
     def methods(self) -> Path:
-        """The table of methods, by releases and transitions."""
+        """Path of the table of methods, which depends on release and transition."""
         return self.driver.with_name("methods.toml")
 
 
 def family(folder: Path, **functions: Callable[..., Any]) -> Family:
-    """The record in a driver's folder; ``functions`` are those of its harness."""
+    """Return the family in a driver's folder. ``functions`` are the functions of its harness."""
     data = tomllib.loads((folder / "family.toml").read_text(encoding="utf-8"))
     recipe, harness = data["recipe"], data["harness"]
     lines = (folder / recipe["requirements"]).read_text(encoding="utf-8")
@@ -140,9 +139,9 @@ def family(folder: Path, **functions: Callable[..., Any]) -> Family:
 
 
 def requirements(text: str) -> tuple[str, ...]:
-    """The lines of a requirements file that ask for something.
+    r"""Return the lines of a requirements file. Comments and empty lines are left out.
 
-    >>> requirements("# torch first\\ntorch==2.13.0\\n\\nnumpy  # and this\\n")
+    >>> requirements("# torch first\ntorch==2.13.0\n\nnumpy  # and this\n")
     ('torch==2.13.0', 'numpy')
     """
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
@@ -150,7 +149,7 @@ def requirements(text: str) -> tuple[str, ...]:
 
 
 def _script(part: str) -> Path:
-    """A file of a harness: in a checkout it lies beside the scripts of the findings."""
+    """Return the path of a harness file. A checkout has it beside the scripts of the findings."""
     package = Path(__file__).parents[1]
     inside = package / part.replace("-", "_")
     return inside if inside.is_file() else package.parents[1] / "docs" / "findings" / part

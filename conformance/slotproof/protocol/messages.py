@@ -1,4 +1,4 @@
-"""Messages to a driver, and its answers: one line of JSON each."""
+"""Messages to a driver and its answers. Each is one line of JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUEST = Shape("request", tagged("op", "{}Request", _NUMBERED))
 
 @shape
 class Result(TypedDict):
-    """``result`` is of another shape for each op; it is checked by who asked."""
+    """Answer with a result. The caller checks the shape of ``result``, which depends on the op."""
 
     id: Count
     ok: Literal[True]
@@ -38,7 +38,7 @@ class Result(TypedDict):
 
 @shape
 class Refusal(TypedDict):
-    """``usage``: the message makes no sense to it; ``crash``: the engine failed."""
+    """Answer with an error. ``usage``: the message is invalid. ``crash``: the engine failed."""
 
     id: Count
     ok: Literal[False]
@@ -62,7 +62,7 @@ PatchName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
 
 @open_shape
 class Offered(TypedDict):
-    """Capabilities."""
+    """Capabilities that a driver reports in its hello."""
 
     commands: list[Name]
     pools: Annotated[list[PoolName], Field(min_length=1)]
@@ -92,7 +92,7 @@ class Hello(TypedDict):
 
 @shape
 class Recomputed(TypedDict):
-    """``null``: this engine computes no tokens without its cache."""
+    """Result of ``recompute``. ``null``: the engine can't compute tokens without its cache."""
 
     tokens: list[Int] | None
 

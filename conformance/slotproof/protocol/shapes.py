@@ -1,8 +1,7 @@
-"""Types of all that comes from outside, checked strictly by pydantic.
+"""Types of all data from outside. Pydantic checks them strictly.
 
-The types are the one definition of messages, snapshots, logs, traces and baselines; the JSON
-Schemas in the documents are made from them. A value that fits is used as it is: plain
-dictionaries and lists.
+The types alone define messages, snapshots, logs, traces and baselines. The JSON Schemas in the
+documents are made from them. A valid value is used unchanged, as plain dictionaries and lists.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from typing_extensions import TypedDict
 from slotproof.support import bounds
 
 shape = with_config(ConfigDict(extra="forbid", strict=True))
-"""A dictionary with these keys and no others; ``64.0`` and ``true`` are no integers."""
+"""Option for a dictionary with exactly the given keys. ``64.0`` and ``true`` are no integers."""
 open_shape = with_config(ConfigDict(extra="allow", strict=True))
-"""A dictionary that may have keys which nobody here reads."""
+"""Option for a dictionary that may have further keys. slotproof ignores them."""
 
 Int = Annotated[int, Field(strict=True, ge=-bounds.INTEGER, le=bounds.INTEGER)]
 Count = Annotated[int, Field(strict=True, ge=0, le=bounds.INTEGER)]
@@ -31,19 +30,19 @@ Hash = Annotated[int, Field(strict=True, ge=0, le=0xFFFFFFFF)]
 """A CRC-32."""
 
 QUOTED = 60
-"""Characters of a value that a message quotes."""
+"""Largest number of characters in a quoted value."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """What of a value does not fit; the first of it."""
+    """First error in a value from outside."""
 
     path: tuple[str | int, ...]
-    """Keys and indices down to it; empty for the value itself."""
+    """Keys and indices from the value down to the error. Empty if the error is the value itself."""
     message: str
 
     def at(self, root: str) -> str:
-        """One line; ``root`` is what the value itself is called.
+        """Return the error in one line. ``root`` is the name of the value itself.
 
         >>> Misfit(("rows", 0), "not an integer").at("snapshot")
         'rows/0: not an integer'
@@ -53,7 +52,7 @@ class Misfit:
 
 
 class Shape:
-    """A type, as a check of values from outside and as a JSON Schema.
+    """A type that checks values from outside and that can be written as a JSON Schema.
 
     >>> numbers = Shape("numbers", Ints)
     >>> numbers.misfit([1, 2]), numbers.misfit([1, 2.0]).at("numbers")
@@ -68,7 +67,7 @@ class Shape:
         return TypeAdapter(self.form)
 
     def misfit(self, value: object) -> Misfit | None:
-        """Where a value does not fit. Takes what a JSON reader gives."""
+        """Return the first error in a value that was read from JSON, or None."""
         try:
             self._adapter.validate_python(value)
         except ValidationError as error:
@@ -76,20 +75,20 @@ class Shape:
         return None
 
     def line(self, value: object) -> str | None:
-        """The same in one line."""
+        """Return the first error in one line, or None."""
         wrong = self.misfit(value)
         return None if wrong is None else wrong.at(self.title)
 
     def demand(self, value: object, problem: Callable[[str], Exception]) -> None:
-        """Raise what ``problem`` makes of that line."""
+        """Raise ``problem`` with the first error as one line, if the value has an error."""
         if wrong := self.line(value):
             raise problem(wrong)
 
 
 def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A dictionary of one of several forms, by the value of its field ``tag``.
+    """Return the type of a dictionary in one of several forms. The field ``tag`` chooses the form.
 
-    ``titles`` is what a form is called in the JSON Schema: its tag's value in the place of ``{}``.
+    ``titles`` names a form in the JSON Schema. ``{}`` in it stands for the form's value of ``tag``.
     """
     forms: list[Any] = []
     for name, fields in types.items():
@@ -99,10 +98,11 @@ def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any
 
 
 def misfit_of(error: ValidationError) -> Misfit:
-    """Return the first of what does not fit."""
+    """Return the first error of a validation."""
     first = error.errors(include_url=False)[0]
     message, path = first["msg"], first["loc"]
-    if first["type"] == "union_tag_invalid":  # the tag is quoted in it, however long it is
+    # The message quotes the whole tag, which can have any length.
+    if first["type"] == "union_tag_invalid":
         tag = str(first["ctx"]["tag"])
         message = message.replace(tag, tag if len(tag) <= QUOTED else f"{tag[: QUOTED - 1]}…")
     elif first["type"] not in ("missing", "extra_forbidden"):
@@ -111,7 +111,7 @@ def misfit_of(error: ValidationError) -> Misfit:
 
 
 def quoted(value: object) -> str:
-    """A value in a message: a few characters of it, in ASCII.
+    """Return the beginning of a value in ASCII, as a message quotes it.
 
     >>> quoted("a" * 100), quoted([1] * 10_000_000), quoted({"a": 1}), quoted(True)
     ('"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', 'a list', 'an object', 'true')

@@ -1,7 +1,7 @@
-"""What an engine shows after an iteration, as types: see docs/reference/protocol.md.
+"""State of an engine after an iteration, as types: see docs/reference/protocol.md.
 
-Plain dictionaries with declared keys, so that an engine in this process and
-one behind a pipe give the same thing. All lengths and figures are tokens.
+Snapshots are plain dictionaries with fixed keys. They are the same from an engine in this process
+and from an engine behind a pipe. All lengths and pool terms are numbers of tokens.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from slotproof.protocol.shapes import Count, Hash, Int, Ints, Name, Shape, Text,
 from slotproof.support import bounds
 
 Sequence = Strict(False)
-"""JSON has no tuples: a list of the right length is one."""
+"""Option of a type. JSON has no tuples, so a list of the right length is accepted."""
 Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
-"""Transition, session, request, parameters. A list of four on the wire."""
+"""Event: transition, session, request, parameters. JSON has it as a list of four items."""
 Pair = Annotated[tuple[Int, Int], Sequence]
 
 PoolName = Literal["full", "swa"]
@@ -30,7 +30,7 @@ POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
 class PoolFigures(TypedDict):
-    """``evicted``: what the tree has given up since the reset; it only grows."""
+    """Terms of a pool. ``evicted``: number of tokens evicted from the tree since the reset."""
 
     total: Count
     available: Int
@@ -41,20 +41,20 @@ class PoolFigures(TypedDict):
 
 @shape
 class PoolView(PoolFigures):
-    """``free``: page numbers. Any integer: one that no page has is a violation, not a slip."""
+    """State of a pool. ``free``: page numbers. A number outside the pool is a violation."""
 
     free: Ints
 
 
 def pools_of(view: Any) -> Any:
-    """The pools by name; there is always the one called ``full``."""
+    """Return the type for a dictionary of pools. Only the pool ``full`` is required."""
     fields = {"full": view, "swa": NotRequired[view]}
     return shape(TypedDict("Pools", fields))  # type: ignore[operator]
 
 
 @shape
 class RowPages(TypedDict):
-    """KV indices of positions 0 … A-1; in ``swa`` -1 where given back."""
+    """KV index of each position from 0 to A-1. In ``swa``, a freed position has index -1."""
 
     full: Ints
     swa: NotRequired[Ints]
@@ -65,7 +65,7 @@ Used = Annotated[dict[RowNumber, RowPages], Field(max_length=bounds.ACTORS)]
 
 
 class RowCounts(TypedDict):
-    """``width``: positions that a row holds, where that is not ``context_len``."""
+    """Rows of req_to_token. ``width``: positions in a row, if there are not ``context_len``."""
 
     total: Count
     free: Ints
@@ -120,7 +120,7 @@ Requests = Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
 
 @shape
 class Figures(TypedDict):
-    """The engine's own numbers of its last check."""
+    """Terms of a pool, as the engine's own check last computed them."""
 
     available: Int
     evictable: Int
@@ -132,8 +132,8 @@ class Figures(TypedDict):
 
 @shape
 class CheckerView(TypedDict):
-    """Where an engine shows it: ``held_rows`` that its check counts on slots not on loan,
-    ``counted`` requests whose KV it added, lines ``logged`` now and lines ``kept`` for later."""
+    """Result of the engine's check. ``held_rows``: rows of slots not on loan. ``counted``:
+    requests whose KV was added. ``logged``: lines logged now. ``kept``: lines stored for later."""
 
     ran: bool
     level: Int
@@ -148,7 +148,7 @@ class CheckerView(TypedDict):
 
 @open_shape
 class Answered(TypedDict):
-    """A session was opened, refused or closed."""
+    """Message that a session was opened or closed, or that an open or a close was refused."""
 
     type: Literal["opened", "refused", "closed"]
     session: Name | None
@@ -158,7 +158,7 @@ class Answered(TypedDict):
 
 @open_shape
 class Finish(TypedDict):
-    """The final answer to a request."""
+    """Final answer to a request."""
 
     type: Literal["finish"]
     session: NotRequired[Name | None]
@@ -169,7 +169,7 @@ class Finish(TypedDict):
 
 
 Message = Annotated[Answered | Finish, Field(discriminator="type")]
-"""What a client was told."""
+"""Message to a client."""
 Messages = Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
 Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
@@ -179,7 +179,7 @@ Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 @shape
 class Lookup(TypedDict):
-    """Keys and pages, of one pool: what is found by a key; of the tokens whose KV is in a page."""
+    """``finds``: pairs of key and page found. ``holds``: pairs of key and page with its tokens."""
 
     finds: Pairs
     holds: Pairs
@@ -187,7 +187,7 @@ class Lookup(TypedDict):
 
 @shape
 class Ended(TypedDict):
-    """A request that ended in this iteration."""
+    """Request that ended in this iteration."""
 
     rid: Name
 
@@ -217,7 +217,7 @@ class Snapshot(TypedDict):
 
 @shape
 class Snapshots(TypedDict):
-    """What ``do`` gives: one per iteration."""
+    """Result of ``do``, with a snapshot per iteration."""
 
     snapshots: Annotated[list[Snapshot], FailFast()]
 
@@ -226,10 +226,10 @@ SNAPSHOTS = Shape("snapshots", Snapshots)
 
 
 def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
-    """Which of its parts do not fit each other, in a line; ``None`` where all is well.
+    """Return one line about a contradiction between parts of the snapshot, or None.
 
-    Whatever looks at a snapshot may rely on it: what is of the type and passes here can be judged,
-    and an error while it is judged is our own.
+    A valid snapshot without a contradiction can be judged. An exception while judging is then a bug
+    of slotproof.
 
     >>> from slotproof.lockstep.referee import empty_snapshot
     >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
@@ -254,8 +254,8 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
 
 @dataclass(frozen=True)
 class Hashed:
-    """Tokens of which a log has no more than their number, and a hash of all up to the last:
-    in a session, of its history as well. ``None`` where nobody asks."""
+    """Number and hash of tokens that a log hides. For tokens of a session, the hash covers the
+    history, too. None if no hash is needed."""
 
     count: int
     hash: int | None
@@ -268,7 +268,7 @@ Tokens = list[int] | Hashed
 
 
 def joined(before: Tokens, after: Tokens) -> Tokens:
-    """Tokens and those that follow them.
+    """Return two sequences of tokens as one.
 
     >>> joined(Hashed(3, 7), Hashed(2, 8)), joined([5], [6])
     (Hashed(count=5, hash=8), [5, 6])
@@ -284,7 +284,7 @@ def joined(before: Tokens, after: Tokens) -> Tokens:
 
 
 def token_hash(tokens: Tokens, before: Hashed | None = None) -> int | None:
-    """CRC-32 of the decimal token ids joined by commas, or what a log says instead.
+    """Return the CRC-32 of decimal token IDs joined by commas. Hidden tokens have a hash already.
 
     >>> token_hash([5, 6, 7])
     3832383470
@@ -305,10 +305,10 @@ def _crc(tokens: tuple[int, ...]) -> int:
 
 _SHORT = 256
 _crc_of_short = lru_cache(1 << 12)(_crc)
-"""Of the same prompts and histories a hash is shown, and asked for, in every iteration."""
+"""Cache of hashes. Each iteration hashes the same prompts and histories again."""
 
 
 def differ(shown: int | None, tokens: Tokens) -> bool:
-    """Whether a hash is known not to be that of these tokens."""
+    """Return True if the hash is certainly not the hash of these tokens."""
     known = token_hash(tokens)
     return None not in (shown, known) and shown != known

@@ -1,1 +1,1 @@
-"""What is made of a trace: text, pages, tests, scripts, upstream reports."""
+"""Forms of a trace: text, pages, tests, scripts, upstream reports."""

@@ -1,8 +1,8 @@
-"""A trace as one file that needs the engine and nothing else: the harness of the findings' own
-scripts, the trace's commands as calls of it, and the state after them, printed.
+"""A trace as one script that runs on the engine alone, without slotproof. The script has the
+harness of the findings' scripts, a call for each command of the trace, and prints the final state.
 
-The calls are one to one, or none at all: what the harness does otherwise than the driver is
-refused, in a line.
+If the harness and the driver would behave differently on a trace, the trace is refused with a
+reason.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from slotproof.reports.view import View
 from slotproof.traces.itf import NoForm
 from slotproof.traces.record import Record
 
-_HARNESSES = {name: each.harness for name, each in FAMILIES.items() if each.harness}
+_HARNESSES = {name: family.harness for name, family in FAMILIES.items() if family.harness}
 _BESIDE = re.compile(r"^(?:sys\.path\.append\(.*|from (?:stubs|rounds) import .*)\n", re.MULTILINE)
-"""How the parts of the harness find each other where they are files."""
+"""Import lines that the harness needs only while its parts are separate files."""
 _PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?(?:[\\/]+[\w.@+~-]+){2,}")
 
 
 def render(view: View) -> str:
-    """Return the whole file. Raises :class:`NoForm`."""
+    """Return the whole script. Raises :class:`NoForm`."""
     return "\n".join(_lines(view)) + "\n"
 
 
@@ -37,9 +37,9 @@ def _lines(view: View) -> Iterator[str]:
     family, harness = harness_of(view.trace)
     yield f"# {comment(view.trace.identity.title)}: {comment(scrubbed(sentences.headline(view)))}"
     yield "#"
-    yield f"# Run it with the Python of an environment that has {family.title}; it needs nothing"
-    yield "# else, no GPU and no weights. It prints the state after the last call and ends with 0,"
-    yield "# or with a traceback and 2 if a call raises. Made by slotproof from a trace."
+    yield f"# Run it with the Python of an environment with {family.title}. It needs no GPU and no"
+    yield "# weights. It prints the state after the last call and ends with status 0, or with a"
+    yield "# traceback and status 2 if a call raises. Made by slotproof from a trace."
     for path in harness.parts:
         if path.name != "rounds.py" or "draft" in harness.made_with(view.trace):
             yield ""
@@ -48,7 +48,7 @@ def _lines(view: View) -> Iterator[str]:
 
 
 def _part(path: Path) -> Iterator[str]:
-    """Yield a file of the harness as a part of this one: its docstring is a comment."""
+    """Yield a file of the harness as a part of the script. Its docstring becomes a comment."""
     text = path.read_text(encoding="utf-8")
     first = ast.parse(text).body[0]
     assert isinstance(first, ast.Expr) and first.end_lineno is not None
@@ -72,37 +72,37 @@ def finding(view: View) -> Iterator[str]:
 
 
 def scrubbed(said: str) -> str:
-    """Return a text without paths of the machine it was seen on.
+    """Return the text with the machine's paths shortened.
 
     >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
     "No such file: 'sglang/a.py', 1/2 of s1"
     """
 
-    def short(found: re.Match[str]) -> str:
-        path = found[0].replace("\\", "/")
+    def short(match: re.Match[str]) -> str:
+        path = match[0].replace("\\", "/")
         return path.partition("-packages/")[2] or path.rpartition("/")[2]
 
     return _PATH.sub(short, said)
 
 
 def harness_of(trace: Record) -> tuple[Family, Harness]:
-    """The scheduler that a trace can be run on alone, and whose. Raises :class:`NoForm`."""
+    """Return the engine family and its harness for a trace. Raises :class:`NoForm`."""
     name = trace.spec.partition("==")[0]
     harness = _HARNESSES.get(name)
     if harness is None or trace.recorded is not None:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
-        raise NoForm(f"it is made for {' and '.join(_HARNESSES)}, and this trace is of {of}")
+        raise NoForm(f"only for traces of {' and '.join(_HARNESSES)}; this trace is of {of}")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):
-        raise NoForm("nothing is violated by the engine itself")
+        raise NoForm("the engine itself violates no clause")
     if trace.patches:
-        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.patches)})")
+        raise NoForm(f"the trace was found with patches ({', '.join(trace.patches)})")
     return FAMILIES[name], harness
 
 
 def calls(trace: Record) -> list[str | None]:
-    """By command, the call; ``None`` where the engine is told nothing. Raises :class:`NoForm`."""
+    """Return each command's call, or None if the engine needs no call. Raises :class:`NoForm`."""
     _, harness = harness_of(trace)
     return [_call(trace, index, harness) for index in range(len(trace.rows))]
 
@@ -114,7 +114,7 @@ def _call(trace: Record, index: int, harness: Harness) -> str | None:
     if (sent := harness.sent(trace, index)) is None:
         return None
     if name not in harness.words:
-        raise NoForm(f"the engine alone has nothing that does what {name!r} does")
+        raise NoForm(f"the engine alone has no call for {name!r}")
     fields = ("rid", "tokens", "max_new") if name == "submit" else FIELDS[name]
     given = [_literal(sent[field]) for field in fields]
     if name == "submit":
@@ -123,7 +123,7 @@ def _call(trace: Record, index: int, harness: Harness) -> str | None:
 
 
 def _literal(value: Any) -> str:
-    """A long list of tokens in a few characters.
+    """Return a literal, with a long list of tokens abbreviated.
 
     >>> _literal([3] * 9), _literal(list(range(1, 10))), _literal([1, 3])
     ('[3] * 9', 'list(range(1, 10))', '[1, 3]')

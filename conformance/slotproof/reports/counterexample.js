@@ -1,5 +1,5 @@
 "use strict";
-// Which step is looked at. Everything is in the page; this shows one panel and hides the others.
+// Navigation between steps. The file has a panel per step, and the script shows one panel at a time.
 (() => {
   const root = document.documentElement;
   const panels = [...document.querySelectorAll("[data-panel]")];
@@ -23,12 +23,12 @@
     where.textContent = panel.dataset.title;
     document.getElementById("back").disabled = index === 0;
     document.getElementById("on").disabled = index === last;
-    // A page that was just opened starts at the top: the story is read from its beginning.
+    // When the file opens, the table of steps stays at its top. Later it scrolls to the chosen step.
     for (const row of follow ? rows.filter((each) => each.classList.contains("here")) : []) {
       const box = row.closest(".scrolls");
       box.scrollTop = row.offsetTop - (box.clientHeight - Math.min(row.clientHeight, box.clientHeight)) / 2;
     }
-    // In the frame of a notebook there is no address to change.
+    // Inside a notebook's iframe, the document has no address to change.
     if (follow && location.protocol !== "about:") history.replaceState(null, "", "#" + panel.id);
   };
 
@@ -49,15 +49,15 @@
     show(to, true);
   });
   addEventListener("hashchange", () => { if (at(location.hash.slice(1)) >= 0) show(at(location.hash.slice(1)), false); });
-  // A site that has the page in a frame says which of its two schemes is chosen, and is told how high
-  // the frame has to be: a frame that ends within the pages looks as if there were no more of them.
+  // A site that embeds this document sends its color scheme, light or dark. The answer is the height that
+  // the iframe needs. In a lower iframe, the map of KV pages would be cut off and look complete.
   addEventListener("message", ({ data, source }) => {
     if (!["light", "dark"].includes(data)) return;
     root.dataset.scheme = data;
     const shown = [panels[now], ...panels[now].querySelectorAll(".pages")].at(-1);
     source?.postMessage({ height: Math.ceil(shown.getBoundingClientRect().bottom + scrollY) }, "*");
   });
-  // On paper every panel is there.
+  // A printout shows every panel.
   addEventListener("beforeprint", () => panels.forEach((panel) => { panel.hidden = false; }));
   addEventListener("afterprint", () => { const index = now; now = -1; show(index, false); });
   show(at(location.hash.slice(1)) >= 0 ? at(location.hash.slice(1)) : last, false);

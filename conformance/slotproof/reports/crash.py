@@ -1,6 +1,6 @@
-"""Where an engine crashed: the last frame of its traceback that is the engine's own.
+"""Place of a crash: the innermost frame of the traceback that is in the engine's own code.
 
-Deeper frames are a library's that it called, or of the driver's hooks in it.
+Frames further inside belong to libraries, or to hooks that the driver puts into the engine.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _FRAME = re.compile(r'^ *File "([^"\n]{1,1000})", line (\d{1,7}), in ([^\n]{1,20
 _LIBRARY = re.compile(r".*(?:site-packages|dist-packages|lib/python\d+(?:\.\d+)?)/")
 _DRIVERS = "|".join(("common", *FAMILIES))
 _SUITE = re.compile(rf"(?:^|/)slotproof/(?:engines|lockstep|drivers/(?:{_DRIVERS})/)")
-"""Ours, on the way to the engine and in it."""
+"""Pattern of slotproof's own files, whose frames are not the engine's."""
 
 
 class Frame(NamedTuple):
-    """A line of a traceback."""
+    """A frame of a traceback."""
 
     path: str
     line: str
     function: str
 
     def within(self, package: str) -> str:
-        """The path from that package or module on; empty where it is not in it.
+        """Return the file's path, starting at the package or module, or "" if the file is outside.
 
         >>> Frame("/env/lib/python3.11/site-packages/sglang/srt/x.py", "4", "f").within("sglang")
         'sglang/srt/x.py'
@@ -50,19 +50,19 @@ class Frame(NamedTuple):
 
     @property
     def somewhere(self) -> str:
-        """The file's name, where it is neither a library's nor ours."""
+        """Name of the file, or "" if the file belongs to a library or to slotproof."""
         known = _SUITE.search(self.path) or _LIBRARY.match(self.path) or self.path.startswith("<")
         return "" if known else self.path.rpartition("/")[2]
 
 
 def crashed_at(trace: Record, violation: Violation) -> str:
-    """``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``; empty where it is not known.
+    """Return ``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``, or "" if unknown.
 
-    Of a driver that sends garbage, or nothing, a traceback is no crash of the engine.
+    Return "" also if the driver sent garbage or nothing, because the engine did not crash.
     """
     if violation.clause != "INV-ALIVE.crash" or violation.fault not in (None, "death"):
         return ""
-    frames = [Frame(*found) for found in reversed(_FRAME.findall(violation.said))]
+    frames = [Frame(*match) for match in reversed(_FRAME.findall(violation.said))]
     for package in (*_packages(trace), ""):
         for frame in frames:
             if path := frame.within(package) if package else frame.somewhere:
@@ -71,7 +71,7 @@ def crashed_at(trace: Record, violation: Violation) -> str:
 
 
 def _packages(trace: Record) -> Iterator[str]:
-    """What the engine is imported as, as far as its names tell."""
+    """Yield the package names in which the engine may be installed."""
     if is_ours(trace.spec):
         yield "slotproof_engine"
         return

@@ -1,4 +1,4 @@
-"""The equation of a pool with its numbers: by ownership, and by the engine's own check."""
+"""The equation of a pool as numbers: by page ownership, and by the engine's own check."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from slotproof.traces.frames import Frame
 
 @dataclass(frozen=True)
 class Sum:
-    """The five terms and what they should add up to. Tokens."""
+    """The equation's five terms and the total to which they should add up, in tokens."""
 
     terms: dict[str, int]
     total: int
     before: dict[str, int] = field(default_factory=dict)
-    """The terms one iteration before, where there was one."""
+    """Terms after the previous iteration. Empty if no previous terms are known."""
 
     def __str__(self) -> str:
         return f"{' + '.join(map(str, self.terms.values()))} {self.result}"
 
     @property
     def result(self) -> str:
-        """What follows the terms: their sum, and the pool where it is another."""
+        """Right side of the equation: the sum, and the pool's total if the total differs."""
         if self.adds_up:
             return f"= {self.sum}"
         if self.sum == self.total:
-            return f"= {self.sum}, one < 0"
+            return f"= {self.sum}, a term < 0"
         return f"= {self.sum} ≠ {self.total}"
 
     @property
     def deltas(self) -> dict[str, int]:
-        """By how much the terms that changed did."""
+        """Change of each term since the previous iteration. Terms without a change are left out."""
         by = {name: self.terms[name] - was for name, was in self.before.items()}
         return {name: more for name, more in by.items() if more}
 
@@ -47,7 +47,7 @@ class Sum:
 
 
 def sum_of(figures: Mapping[str, Any]) -> Sum | None:
-    """The sum of a pool's figures; ``None`` where no check ran and they are not all there.
+    """Return the equation of a pool. Return None if no check ran, so that the terms are incomplete.
 
     >>> print(sum_of(dict(available=60, evictable=0, protected=1, held=2, uncached=0, total=64)))
     60 + 0 + 1 + 2 + 0 = 63 ≠ 64
@@ -56,35 +56,35 @@ def sum_of(figures: Mapping[str, Any]) -> Sum | None:
         return None
     terms = {name: figures[name] for name in TERMS}
     if any(type(value) is not int for value in (*terms.values(), figures["total"])):
-        raise TypeError("a figure of a pool is no number")
+        raise TypeError("a count of a pool is not a number")
     return Sum(terms, figures["total"])
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool's equation, as ownership gives it and as the engine's own check does."""
+    """Equation of a pool, by ownership and by the engine's own check."""
 
     name: str
     owned: Sum | None
-    """``None``: the trace does not say."""
+    """Equation by page ownership. None if the trace does not have the owners."""
     reported: Sum | None
-    """``None``: no check ran, or it did not cover the pool."""
+    """Equation by the engine's own check. None if the check left out the pool or did not run."""
 
     lent_is_held: bool = False
-    """The engine's check counts KV on loan as held, which its profile allows."""
+    """True if the profile lets the engine's own check count KV on loan as held."""
 
     def odd(self, term: str) -> bool:
-        """The check has another figure than ownership, and its profile is no reason for it."""
+        """Return True if the check's term differs from ownership and the profile forbids it."""
         own, said = self.owned, self.reported
         if own is None or said is None or own.terms[term] == said.terms[term]:
             return False
-        both = [sum(each.terms[name] for name in ("held", "uncached")) for each in (own, said)]
+        both = [sum(side.terms[name] for name in ("held", "uncached")) for side in (own, said)]
         return not (self.lent_is_held and term in ("held", "uncached") and both[0] == both[1])
 
     @property
     def sums(self) -> list[Sum]:
-        """Those that are known."""
-        return [each for each in (self.owned, self.reported) if each is not None]
+        """Equations that are known."""
+        return [side for side in (self.owned, self.reported) if side is not None]
 
     @property
     def agree(self) -> bool:
@@ -93,7 +93,7 @@ class Pool:
 
     @property
     def lines(self) -> list[str]:
-        """Its equations, the check's first; who says so, where they are two."""
+        """Equations as lines, the check's first. Two different equations also name their source."""
         own, said = str(self.owned or ""), str(self.reported or "")
         if own and said and own != said:
             return [f"{said} (the engine's check)", f"{own} (by ownership)"]
@@ -101,11 +101,11 @@ class Pool:
 
 
 def pool_of(name: str, now: Frame, then: Frame, lent_is_held: bool) -> Pool:
-    """The equations of a pool in a frame, each beside what it was in the one before."""
+    """Return the equations of a pool after an iteration, with the previous iteration's terms."""
     past = _sums(name, then) if name in then.pools else (None, None)
     owned, reported = (
-        replace(each, before=old.terms) if each and old else each
-        for each, old in zip(_sums(name, now), past, strict=True)
+        replace(new, before=old.terms) if new and old else new
+        for new, old in zip(_sums(name, now), past, strict=True)
     )
     return Pool(name, owned, reported, lent_is_held)
 

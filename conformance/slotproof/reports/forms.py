@@ -1,4 +1,4 @@
-"""Every form of a trace, by name; all of them for many traces, with an index, in one folder."""
+"""All forms of a trace by name, and a folder with every form of many traces and an index page."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ENDINGS = {
 
 
 def form(name: str, trace: Trace, path: str) -> str:
-    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense,
-    :class:`NoForm` where it has no such form."""
+    """Return the trace in one form. Raises :class:`BadTrace` if the trace has impossible values,
+    and :class:`NoForm` if the form does not exist for the trace."""
     return made(FORMS[name], trace, path, name)
 
 
 def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str) -> str:
-    """The same, by what renders it."""
+    """Return the output of ``render``. Raises the errors of :func:`form`."""
     try:
         return render(View(trace), path)
     except NoForm as reason:
@@ -53,27 +53,27 @@ def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str)
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """A trace for machines: as it is in a file, and what follows from it."""
-    found = [each.to_json() for each in suspects(View(trace))]
-    return {**itf.to_itf(trace), "where_to_look": found}
+    """Return the trace as JSON: its ITF document and the transitions to look at."""
+    where = [suspect.to_json() for suspect in suspects(View(trace))]
+    return {**itf.to_itf(trace), "where_to_look": where}
 
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What figures that make no sense raise where they are put together; a trace is untrusted."""
+"""Errors raised by impossible values in a trace. A trace is untrusted, so such values can occur."""
 
 
 def odd(path: str, error: Exception) -> BadTrace:
-    """What to tell of them."""
-    return BadTrace(f"{path}: a figure is missing or no number: {error}")
+    """Return the error that reports impossible values in the trace ``path``."""
+    return BadTrace(f"{path}: the trace has a missing or impossible value: {error}")
 
 
 def write_all(
     traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] | None = None
 ) -> list[Path]:
-    """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
+    """Write every form of every trace, and ``index.html``. Return the files. ``traces`` is by path.
 
-    ``tell`` of those whose figures make no sense, which are left out; or raises :class:`BadTrace`
-    before anything is written. Raises ``OSError``.
+    A trace with impossible values is passed to ``tell`` and left out. Without ``tell``,
+    :class:`BadTrace` is raised before any file is written. Raises ``OSError``.
     """
     documents: dict[str, str] = {}
     names: list[str] = []
@@ -81,22 +81,22 @@ def write_all(
     for path, trace in traces.items():
         stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
         numbered = (f"{stem}-{number}" for number in count(2))
-        name = next(each for each in chain([stem], numbered) if each not in names)
+        name = next(candidate for candidate in chain([stem], numbered) if candidate not in names)
         names.append(name)
         made: dict[str, tuple[str, str]] = {}
         try:
-            for each, ending in ENDINGS.items():
-                # pytest collects test_*.py; a module's name has no dots.
-                stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+            for form_name, ending in ENDINGS.items():
+                # pytest collects only test_*.py, and a Python module's name has no dots.
+                stem = "test_" + re.sub(r"\W+", "_", name) if form_name == "pytest" else name
                 with suppress(NoForm):
-                    made[each] = stem + ending, form(each, trace, path)
+                    made[form_name] = stem + ending, form(form_name, trace, path)
         except BadTrace as bad:
             if tell is None:
                 raise
             tell(bad)
             continue
         documents.update(made.values())
-        links = {each: file for each, (file, _) in made.items()}
+        links = {form_name: file for form_name, (file, _) in made.items()}
         entries.append((trace, sentences.headline(View(trace)), links))
     if not entries:
         return []

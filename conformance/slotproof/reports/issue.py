@@ -1,7 +1,7 @@
-"""A trace as a report for the engine's maintainers, who know nothing of this suite: what is
-expected and seen, how to see it with the engine alone, and whether a client can get there.
+"""A trace as a bug report for the engine's maintainers: expected and actual behavior, a script for
+the engine alone, and the commands that clients can send.
 
-It is text to be pasted. Nothing is posted.
+The report is text to paste into an issue. slotproof posts nothing. Readers need not know slotproof.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from slotproof.support.markup import templates
 from slotproof.traces.record import Record
 
 NO_CLIENTS = {
-    "evict": "eviction comes when memory runs short",
-    "retract": "a retraction comes when memory runs short, or with a pause in mode “retract”",
-    "accept": "what a round accepts the drafts decide",
+    "evict": "the server evicts when memory is short",
+    "retract": "the server retracts when memory is short, or on a pause in mode “retract”",
+    "accept": "the draft tokens decide how many a decoding round accepts",
 }
-"""Commands that no client can send, and when what they do happens in a server."""
+"""Commands that no client can send, each with the situation in which a server does the same."""
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What the trace does on a release whose environment is there."""
+    """Result of running the trace on an installed release."""
 
     release: str
     says: str
@@ -36,7 +36,7 @@ class Elsewhere:
 
 
 def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
-    """Return the whole report. Raises :class:`NoForm`."""
+    """Return the bug report. Raises :class:`NoForm`."""
     trace, config = view.trace, view.trace.config
     family, harness = harness_of(trace)
     first, *others = causes_first(trace.violations)
@@ -45,7 +45,7 @@ def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
         f"{config.rows} rows": "rows" in harness.arguments,
         f"chunks of {config.chunk}": config.chunk,
         "overlap scheduling": config.overlap,
-        f"speculation, {config.draft} steps": config.draft,
+        f"speculative decoding with {config.draft} steps": config.draft,
     }
     environment = templates("reports")
     environment.filters |= {"scrubbed": alone.scrubbed, "describe": describe}
@@ -59,7 +59,7 @@ def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
         configuration=[
             f"P{config.size[1:]}",
             f"a context of {config.context_len}",
-            f"{config.running} requests may run",
+            f"at most {config.running} running requests",
             *(name for name, on in also.items() if on),
         ],
         releases=releases,
@@ -71,15 +71,15 @@ def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
 
 
 def objections(trace: Record, harness: Harness) -> list[str]:
-    """Return a line for each command that the front end, before its scheduler, would refuse."""
-    found = []
+    """Return a line for each command that no client can send or the engine's front end refuses."""
+    reasons = []
     for command in trace.commands:
         if command["do"] in NO_CLIENTS:
-            found += [f"{describe(command)}: no client sends it; {NO_CLIENTS[command['do']]}"]
+            reasons += [f"{describe(command)}: no client sends it; {NO_CLIENTS[command['do']]}"]
         if command["do"] == "submit":
             tokens, context = len(command["tokens"]), trace.config.context_len
             why = harness.refuses(trace, command)
             if tokens >= context:
-                why = f"{tokens} tokens are not less than the context of {context}"
-            found += [f"{command['rid']}: refused, {why}"] if why else []
-    return found
+                why = f"the prompt has {tokens} tokens, not fewer than the context of {context}"
+            reasons += [f"{command['rid']}: refused, {why}"] if why else []
+    return reasons

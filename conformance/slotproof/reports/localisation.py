@@ -1,8 +1,8 @@
-"""Fault localisation: the transitions of the last iteration that may have done it.
+"""Fault localization: the transitions of the last iteration that may be wrong.
 
-The spec knows which transitions write a field. A field that is not where the spec says
-was either not written by one that should have, or written by one that must not. Beside each
-transition are the methods that make it, where they are known of the engine.
+The spec defines the fields written by each transition. If a field differs from the spec, a
+transition failed to write the field, or another transition wrote a wrong value. For each
+transition, the report also names the engine's methods, if known.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from slotproof_model.text.idioms import words_of
 from slotproof_model.text.render import guard
 
 MOST = 3
-"""Shown at most."""
+"""Maximum number of suspects in a report."""
 
-DIFFERS = "the answer differs from that without a cache"
+DIFFERS = "the answer differs from the answer without a cache"
 _POOLS = ("full.", "swa.")
 
 Event = dict[str, Any]
@@ -32,20 +32,20 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Suspects:
-    """What is wrong, and the transitions of the engine to read next."""
+    """A symptom, and the transitions that may have caused the symptom."""
 
     why: str
     how: str
-    """What the transitions have to do with it; their names follow."""
+    """Relation between symptom and transitions, as words before the names of the transitions."""
     events: tuple[str, ...]
-    """``T-REJECT r2``, in their order, each once."""
+    """Transitions with their requests, as ``T-REJECT r2``, in order and without repetition."""
     also: tuple[str, ...] = ()
-    """Others that moved the same figure in the iteration."""
+    """Other transitions of the iteration that changed the same variable."""
     methods: Methods = field(default_factory=dict)
-    """Those of the engine that the trace was made on."""
+    """Methods of the engine that carry out each transition, by transition."""
 
     def made_by(self, event: str) -> tuple[str, ...]:
-        """Return the engine's methods that make an event; none where they are not known."""
+        """Return the engine's methods for an event's transition, or () if unknown."""
         return self.methods.get(event.partition(" ")[0], ())
 
     def sentence(self, event: str) -> str:
@@ -53,62 +53,62 @@ class Suspects:
         return TRANSITIONS[event.partition(" ")[0]].sentence
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        found = {"transitions": self.events, "also": self.also}
+        """Return the suspects as JSON."""
+        names = {"transitions": self.events, "also": self.also}
         return {"why": self.why, "how": self.how} | {
-            key: [{"event": each, "methods": self.made_by(each)} for each in events]
-            for key, events in found.items()
+            key: [{"event": event, "methods": self.made_by(event)} for event in events]
+            for key, events in names.items()
         }
 
 
 def suspects(view: View) -> list[Suspects]:
-    """The plainest first; none where nothing is violated, the engine died, or only its own check
-    is wrong."""
+    """Return the suspects, the most certain first. Return none without a violation, after a crash,
+    or if only the engine's own check is wrong."""
     if not view.trace.violations or not view.steps[-1].ran:
         return []
-    events = [each for each in view.last_events if each["transition"] in TRANSITIONS]
+    events = [event for event in view.last_events if event["transition"] in TRANSITIONS]
     every = [*_guards(view), *_fields(view, events)] or list(_others(view, events))
-    # What one change of the spec explains is certain, or nearly so.
+    # If one change of the spec explains the violation, that change is almost certainly the bug.
     for change in (view.trace.explained or ())[:1]:
         done = _names(event for event in events if event["transition"] == change.transition)
         every.insert(0, Suspects(f"as if {change}", "see", done or (change.transition,)))
-    found: dict[tuple[str, ...], Suspects] = {}
-    for each in every:
-        # One is enough of several fields that the same transitions wrote.
-        found.setdefault(each.events, each)
+    distinct: dict[tuple[str, ...], Suspects] = {}
+    for suspect in every:
+        # Several wrong fields may have the same suspects. The first such field is enough.
+        distinct.setdefault(suspect.events, suspect)
     methods = methods_of(view.trace.engine)
-    return [replace(each, methods=methods) for each in list(found.values())[:MOST]]
+    return [replace(suspect, methods=methods) for suspect in list(distinct.values())[:MOST]]
 
 
 def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:
-    for each in view.steps[-1].differs:
-        name = each.get("variable", "")
+    for at in view.steps[-1].differs:
+        name = at.get("variable", "")
         have, want = (
-            words_of(name).get(each[side], each[side]) if side in each else "not there"
+            words_of(name).get(at[side], at[side]) if side in at else "missing"
             for side in ("engine", "spec")
         )
-        why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
+        why = f"{at['what'].lstrip('/')} is {have}, the spec says {want}"
         if name and name not in FIGURES:
-            yield from _field(why, name, [event for event in events if _about(event, each, view)])
-        elif each.get("at") in TRANSITIONS:
+            yield from _field(why, name, [event for event in events if _about(event, at, view)])
+        elif at.get("at") in TRANSITIONS:
             moved = [event for event in events if _writes(event, name)]
-            last = [event for event in moved if event["transition"] == each["at"]][-1:]
-            names = _names(last) or (each["at"],)
-            also = tuple(each for each in _names(moved) if each not in names)
+            last = [event for event in moved if event["transition"] == at["at"]][-1:]
+            names = _names(last) or (at["at"],)
+            also = tuple(event for event in _names(moved) if event not in names)
             yield Suspects(why, "last moved by", names, also)
 
 
-def _field(why: str, name: str, mine: list[Event]) -> Iterator[Suspects]:
-    """``mine``: what happened to the actor whose field it is."""
-    writes = [_writes(event, name) for event in mine]
+def _field(why: str, name: str, events: list[Event]) -> Iterator[Suspects]:
+    """Yield the suspects for a field. ``events`` are the events of the field's actor."""
+    writes = [_writes(event, name) for event in events]
     if not any(writes):
-        if mine:
-            yield Suspects(why, "none of these may change it, one did:", _names(mine))
+        if events:
+            yield Suspects(why, "none of these may change the field, but one did:", _names(events))
         return
     at = len(writes) - 1 - writes[::-1].index(True)
-    (writer,), after = _names([mine[at]]), _names(mine[at + 1 :])
+    (writer,), after = _names([events[at]]), _names(events[at + 1 :])
     if after:
-        yield Suspects(why, f"{writer} writes it; if it did, one of these undid it:", after)
+        yield Suspects(why, f"{writer} writes the field, or one of these undid the write:", after)
     else:
         yield Suspects(why, "written by", (writer,))
 
@@ -121,37 +121,37 @@ def _guards(view: View) -> Iterator[Suspects]:
         formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
         words = guard_words(known.id, violation.guard or "")
         why = f"{violation.detail}: {words} ({formula})" if words else violation.detail
-        yield Suspects(why, "not allowed here:", (known.id,))
+        yield Suspects(why, "the spec does not allow this transition here:", (known.id,))
 
 
 def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
-    """No length and no count is wrong."""
-    broken = {name for each in view.trace.violations for name in (each.invariant, each.clause)}
-    stored = any(each.detail.endswith(STORED_RIGHT) for each in view.trace.violations)
-    stalls = any(each.clause == "INV-PROGRESS.stalled" for each in view.trace.violations)
-    for each in view.trace.violations:
-        if each.transition in TRANSITIONS:
-            yield Suspects(f"{each.clause}: {each.detail}", "at", (each.transition,))
+    """Yield suspects for violations without a wrong length or count."""
+    broken = {name for bad in view.trace.violations for name in (bad.invariant, bad.clause)}
+    stored = any(violation.detail.endswith(STORED_RIGHT) for violation in view.trace.violations)
+    stalls = any(violation.clause == "INV-PROGRESS.stalled" for violation in view.trace.violations)
+    for bad in view.trace.violations:
+        if bad.transition in TRANSITIONS:
+            yield Suspects(f"{bad.clause}: {bad.detail}", "at", (bad.transition,))
     if stalls and events:
-        yield Suspects("nothing changes any more", "each iteration is only", _names(events))
+        yield Suspects("nothing changes any more", "every iteration repeats only", _names(events))
     looks = (
         (
             {"INV-CONTENT.stamp"},
             _fills,
-            "what is stored is wrong, or it is another's: lengths and counts are right",
-            "one of these wrote it, or pointed the row to it:",
+            "lengths and counts are right, but the KV is wrong or belongs to another request",
+            "one of these wrote the KV, or pointed the row to it:",
         ),
         (
             {"INV-CONTENT.tokens"},
             _samples if stored else _fills,
             f"the sampled tokens are wrong, {STORED_RIGHT}" if stored else DIFFERS,
-            "the last were sampled by:" if stored else "the last came of:",
+            "the last tokens were sampled by:" if stored else "the last tokens came from:",
         ),
         (
             {"INV-OWNER", "INV-BACKED", "INV-LOCK"},
             _moves,
-            "every length and count is right, but not which page is whose",
-            "one of these gave or took a wrong page, or lock:",
+            "every length and count is right, but a page has the wrong owner",
+            "one of these took or released a wrong page or lock:",
         ),
     )
     for invariants, moves, why, how in looks:
@@ -165,25 +165,25 @@ def _writes(event: Event, name: str) -> bool:
 
 
 def _moves(event: Event) -> bool:
-    """Memory, or the lock that keeps it."""
+    """Return True if the event moves memory, or takes or releases a lock."""
     effect = TRANSITIONS[event["transition"]].full_effect
     return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
 
 
 def _fills(event: Event) -> bool:
-    """It computes KV, or has a row point to that of others."""
+    """Return True if the event computes KV, or points a row to KV that already exists."""
     known = TRANSITIONS[event["transition"]]
-    return any(each.move in (Move.ALLOC, Move.POINT) for each in known.memory)
+    return any(step.move in (Move.ALLOC, Move.POINT) for step in known.memory)
 
 
 def _samples(event: Event) -> bool:
-    """It appends to the output: other transitions set its length to a constant."""
+    """Return True if the event appends to the output, and does not just set the output's length."""
     known = TRANSITIONS[event["transition"]]
     return _writes(event, req.output.name) and known.becomes(req.output) is None
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
-    """A request that was rejected is no turn of the session; it may touch it all the same."""
+    """Return True if the event concerns the actor. A rejected request also concerns its session."""
     request, session = event.get("request"), differs.get("session")
     if session is None:
         return bool(request == differs["rid"])

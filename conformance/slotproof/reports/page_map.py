@@ -1,4 +1,4 @@
-"""Whose the pages of a pool are, iteration by iteration."""
+"""Owner of each page of a pool, iteration by iteration."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from slotproof.support import bounds
 from slotproof.traces.runs import Run, count, joined, runs_in, text
 
 SINGLY = 160
-"""Up to so many pages each has a cell of its own; of more, neighbours with one history share."""
+"""Largest pool drawn page by page. In larger pools, neighbors with one history share a cell."""
 
 FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = TERMS
 LOST, SHARED, STALE = "lost", "shared", "stale"
-"""A page that nobody has; that two have; that is read and not kept for its reader."""
+"""A page without an owner. A page with two owners. A page read by a row without a lock."""
 _LABELS = {EVICTABLE: "tree", PROTECTED: "lock", LOST: "?"}
 
 
 def names(holders: Iterable[Holder]) -> str:
-    """All of them, in a sentence.
+    """Return the holders in a phrase.
 
     >>> names([Holder("slot", "s1"), Holder("free")]), names([])
     ('slot of s1 and the free list', 'nobody')
@@ -33,23 +33,23 @@ def names(holders: Iterable[Holder]) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A page, or neighbours with one history."""
+    """A page, or adjacent pages with the same history."""
 
     pages: str
-    """``7`` or ``7-63``; empty for a page whose number nobody knows."""
+    """Page numbers, as ``7`` or ``7-63``. Empty if the numbers are unknown."""
     count: int
     kind: str
-    """Which figure of the equation it counts for; or *lost*, *shared*, *stale*."""
+    """Term of the equation that counts the page, or one of *lost*, *shared* and *stale*."""
     owners: tuple[Holder, ...]
     changed: bool
-    """It had other owners in the iteration before."""
+    """True if the owners changed in this iteration."""
     before: tuple[Holder, ...] = ()
     readers: tuple[Holder, ...] = ()
-    """Of a page that is not kept for them: whose row points to it."""
+    """Slots and requests whose row reads the page although no lock protects the page."""
 
     @property
     def label(self) -> str:
-        """A few letters: readable without colour."""
+        """Owners or readers in a few letters, readable without color."""
         if self.kind in _LABELS:
             return _LABELS[self.kind]
         mark, whose = ("!", self.readers) if self.kind == STALE else ("", self.owners)
@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def words(self) -> str:
-        """One line about it."""
+        """Pages, owners and readers, in one line."""
         what = "a page" if self.count == 1 else f"{self.count} pages"
         if self.pages:
             what = f"{'page' if self.count == 1 else 'pages'} {self.pages}"
@@ -66,7 +66,7 @@ class Cell:
 
 
 def state_of(cell: Cell, count: int) -> str:
-    """Whose so many pages like this one are."""
+    """Return a phrase with the owners and readers of ``cell``, for a subject of ``count`` pages."""
     belong = "belongs" if count == 1 else "belong"
     it, they = ("it", "it") if count == 1 else ("them", "they")
     readers = f"{names(cell.readers)} {'read' if len(cell.readers) > 1 else 'reads'} {it}"
@@ -77,60 +77,60 @@ def state_of(cell: Cell, count: int) -> str:
 
 @dataclass(frozen=True)
 class Holding:
-    """What one owner has. Pages are ``1 3-4``."""
+    """Pages of one owner. ``pages`` is like ``1 3-4``."""
 
     name: str
     pages: str
     count: int
     reads: str
-    """Pages of the tree, kept for it by a lock."""
+    """Pages of the prefix tree read by the owner's row and protected by a lock."""
     strays: str
-    """Pages that it reads and nobody keeps for it."""
+    """Pages read by the owner's row that no lock protects."""
 
 
 @dataclass(frozen=True)
 class PageMap:
-    """One pool in one iteration."""
+    """One pool after one iteration."""
 
     cells: list[Cell]
     holdings: list[Holding]
 
     @property
     def moved(self) -> bool:
-        """A page has other owners than in the iteration before."""
+        """True if any page changed its owners in this iteration."""
         return any(cell.changed for cell in self.cells)
 
     @property
     def wrong(self) -> list[Cell]:
-        """Pages with two owners or none, and pages that are read and not kept."""
+        """Pages with two owners or none, or read without protection."""
         return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
 class _TooMany(Exception):
-    """More than is drawn."""
+    """Signal that the maps have more cells than slotproof draws."""
 
 
 _Owner = tuple[Holder, str]
-"""A holder of pages, and which figure of the equation they count for."""
+"""An owner of pages, and the equation's term that counts the owner's pages."""
 
 
 @dataclass
 class _Iteration:
-    """Whose each stretch of pages is, and who reads it; stretches have numbers."""
+    """Owners and readers of each stretch of pages. The keys are indices of stretches."""
 
     owned: defaultdict[int, tuple[_Owner, ...]]
     read: defaultdict[int, tuple[Holder, ...]]
 
 
 def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[PageMap | None], str]:
-    """One per frame (``None``: it shows no pages), and why there are none, if so."""
+    """Return a map per frame, None if the frame has no pages. Also return why no map is drawn."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
     nothing: list[PageMap | None] = [None] * len(frames)
     if not any(pool in frame.pages for frame in frames):
-        return nothing, "the log has no pages (free list, tree, rows)"
+        return nothing, "the log does not have the pages of the free list, the tree and the rows"
     if size > bounds.DRAWN_PAGES:
-        return nothing, f"the pool has {size} pages: too many to draw"
+        return nothing, f"the pool has {size} pages, which are too many to draw"
     try:
         return list(_drawn(frames, pool, page_size, size)), ""
     except _TooMany:
@@ -138,20 +138,20 @@ def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pa
 
 
 def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[PageMap | None]:
-    """The maps. Pages that nothing tells apart are one stretch, however many they are."""
+    """Yield a map per frame. Adjacent pages that have the same history form one stretch."""
     shown = [frame.pages.get(pool) for frame in frames]
     visible = [holding for holdings in shown for holding in holdings or ()]
     owned = {run for holding in visible for run in runs_in(holding["pages"])}
     whole = _whole(owned, size)
-    # Runs of pages that no iteration tells apart, in order; some may be nobody's.
+    # Adjacent pages with the same history are one run, with or without an owner.
     runs = owned.union(
-        *(runs_in(each.get("reads", "")) for each in visible), [whole] if whole is not None else ()
+        *(runs_in(row.get("reads", "")) for row in visible), [whole] if whole is not None else ()
     )
     cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
     stretches = [(first, end - 1) for first, end in pairwise(cuts)]
     _few(len(stretches) * len(frames))
     seen = [None if holdings is None else _iteration(holdings, stretches) for holdings in shown]
-    groups = _groups(stretches, whole, [each for each in seen if each is not None])
+    groups = _groups(stretches, whole, [iteration for iteration in seen if iteration is not None])
     _few(len(groups) * len(frames))
     before: _Iteration | None = None
     for frame, holdings, now in zip(frames, shown, seen, strict=True):
@@ -174,8 +174,8 @@ def _few(cells: int) -> None:
 
 
 def _whole(owned: Iterable[Run], size: int) -> Run | None:
-    """All pages of the pool: engines number them from 0 or from 1. Between those that were
-    seen, if it can't be told; ``None`` if they are more than the pool has."""
+    """Return the first and last page of the pool. Engines number pages from 0 or from 1. If both
+    fit, return the range of the pages seen, or None if the range exceeds the pool."""
     if not owned:
         return None
     low, high = min(first for first, _ in owned), max(last for _, last in owned)
@@ -186,7 +186,7 @@ def _whole(owned: Iterable[Run], size: int) -> Run | None:
 
 
 def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Iteration:
-    """Who has and who reads each stretch."""
+    """Return the owners and readers of each stretch in one iteration."""
     now = _Iteration(defaultdict(tuple), defaultdict(tuple))
     listed = 0
     for holding in holdings:
@@ -195,16 +195,16 @@ def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Ite
             (now.owned, runs_in(holding["pages"]), owner),
             (now.read, runs_in(holding.get("reads", "")), owner[0]),
         ]
-        for table, runs, each in whose:
+        for table, runs, entry in whose:
             for index in _indices(runs, stretches):
-                table[index] += (each,)
+                table[index] += (entry,)
                 listed += len(table[index])
                 _few(listed)
     return now
 
 
 def _indices(runs: Iterable[Run], stretches: list[Run]) -> Iterator[int]:
-    """The numbers of the stretches that the runs consist of."""
+    """Yield the indices of the stretches covered by ``runs``."""
     starts = [first for first, _ in stretches]
     for first, last in runs:
         yield from range(bisect_left(starts, first), bisect_right(starts, last))
@@ -239,9 +239,9 @@ def _holdings(
 def _groups(
     stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]
 ) -> list[tuple[list[Run], int]]:
-    """The pages of each cell, with the number of a stretch that has their history: of few pages
-    each one, else neighbours together. What is only read is no page of the pool."""
-    owned = {index for each in seen for index in each.owned}
+    """Return the runs of each cell and the index of a stretch with its history. A small pool has a
+    cell per page, a large one a cell per history. Unowned pages outside the pool are left out."""
+    owned = {index for iteration in seen for index in iteration.owned}
     low, high = whole or (1, 0)
     drawn = [i for i, (first, _) in enumerate(stretches) if low <= first <= high or i in owned]
     if count(stretches[index] for index in drawn) <= SINGLY:

@@ -1,8 +1,8 @@
-"""A trace as one HTML page (nothing to load, readable from disk and on paper), and as Markdown, to
-be put into an issue or a pull request.
+"""A trace as Markdown for an issue, and as one HTML file that is ready to print and needs no other
+file.
 
-A trace is untrusted. The templates escape all of it and put none into the script, and the page's
-own policy lets no other script run than the one that is named by its hash.
+A trace is untrusted. The templates escape all of its text and put none of it into the script. The
+file's content security policy allows only the script with the known hash.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from slotproof.support.terminal import plain
 from slotproof.traces.record import place
 
 MOST = 400
-"""Steps of the page at most, the last ones: it has to open."""
+"""Maximum number of steps in the HTML file, counted from the end, so that browsers can open it."""
 
 
 def html(view: View, path: str = "TRACE") -> str:
-    """Return the whole page. Its commands name the file ``path``."""
+    """Return the HTML file. Its commands name the trace file ``path``."""
     script = files("slotproof.reports").joinpath("counterexample.js").read_text(encoding="utf-8")
     return _rendered(
         "counterexample.html.jinja",
@@ -52,7 +52,7 @@ def html(view: View, path: str = "TRACE") -> str:
 
 
 def markdown(view: View, path: str = "TRACE") -> str:
-    """Return the whole document. Its replay line names the file ``path``."""
+    """Return the Markdown document. Its replay command names the trace file ``path``."""
     return _rendered("counterexample.md.jinja", view, path)
 
 
@@ -77,7 +77,7 @@ def _rendered(template: str, view: View, again_of: str, **values: Any) -> str:
 
 
 def _sums(step: Step) -> Iterator[tuple[str, Sum]]:
-    """Yield the equations of a row of the page's table, each with what tells them apart."""
+    """Yield the equations of a step, each with a label that distinguishes it from the others."""
     for pool in step.pools if step.ran and not step.frame.carried else ():
         name = [pool.name] if len(step.pools) > 1 else []
         if pool.owned:

@@ -1,4 +1,4 @@
-"""A scenario of literal calls, for tests and notebooks: an engine in lockstep with the spec."""
+"""A scenario for tests and notebooks: method calls drive an engine in lockstep with the spec."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from slotproof.support.terminal import plain
 from slotproof.traces.record import Row, row_of
 
 ENGINE = "SLOTPROOF_ENGINE"
-"""The environment variable that names the engine for a file made from a trace."""
+"""Environment variable that names the engine for a test file made from a trace."""
 
 
 @dataclass(frozen=True, repr=False)
 class Happened:
-    """What a command led to; printed, its line of the trace. Lengths and figures are tokens.
+    """Result of a command. Its ``repr`` is the command's lines in a trace. Lengths are in tokens.
 
     >>> with Scenario("reference") as engine:
     ...     engine.open("s1")
@@ -36,22 +36,22 @@ class Happened:
     """
 
     number: int
-    """Of the command, from 1."""
+    """Number of the command in the scenario, from 1."""
     row: Row
-    """The command, the tables of ``sessions``, ``slots`` and ``requests`` after it, and in
-    ``frames`` each iteration: whose each page is, what the engine's own check said."""
+    """The command, and ``sessions``, ``slots`` and ``requests`` after it. ``frames`` has the page
+    owners and the result of the engine's own check for each iteration."""
     messages: list[Message]
-    """What clients were told, as in the protocol."""
+    """Messages from the engine to clients, in the form of the protocol."""
     violations: list[Violation]
-    """Clauses of the spec that it broke, with what shows it."""
+    """Clauses of the spec broken by the command, with the evidence."""
     figures: dict[str, dict[str, int]]
-    """By pool, the five terms of the equation as ownership gives them, and ``total``."""
+    """For each pool, ``total`` and the equation's five terms by page ownership."""
     before: Row = field(compare=False)
-    """The row of the command before."""
+    """Row of the previous command."""
 
     @property
     def transitions(self) -> list[str]:
-        """What the engine did, in order; none for a command that waits for the next ``step``."""
+        """Transitions reported by the engine, in order. Empty if the command awaits a ``step``."""
         return self.row.transitions
 
     def __repr__(self) -> str:
@@ -60,31 +60,31 @@ class Happened:
 
 
 class Violated(AssertionError):
-    """A clause of the spec does not hold; the message names each, with the figures.
+    """A violation of the spec. The message lists every violated clause with its evidence.
 
     >>> with Scenario("reference:27228a-check-off-with-drafts", {"draft": 2}) as engine:
     ...     engine.submit("r1", None, [5], max_new=2), engine.step()
     Traceback (most recent call last):
         ...
-    slotproof.reports.scenario.Violated: INV-CHECKER.ran: a batch ran (r1) and the check did not
+    slotproof.reports.scenario.Violated: INV-CHECKER.ran: a batch ran (r1), but the check did not
     """
 
     def __init__(self, happened: Happened) -> None:
-        super().__init__("\n".join(plain(str(each)) for each in happened.violations))
+        super().__init__("\n".join(plain(str(violation)) for violation in happened.violations))
         self.happened = happened
 
 
 class Scenario:
-    """An engine that is sent commands one by one, and judged after every iteration.
+    """An engine driven command by command, and judged after every iteration.
 
-    ``engine`` is an ``--engine`` argument. ``config`` has the fields of the protocol's
-    configuration; what is missing has its default. ``profile`` stands instead of the engine's own;
-    ``patches`` are known bugs that its driver is to repair; ``step_timeout`` is in seconds.
+    ``engine`` is an ``--engine`` argument. ``config`` has fields of the protocol's configuration,
+    with defaults for missing fields. ``profile`` overrides the engine's own profile. ``patches``
+    are known bugs to repair. ``step_timeout`` is in seconds.
 
-    Every command returns what :class:`Happened`. One that breaks a clause of the spec raises
-    :class:`Violated`, an ``AssertionError``; with ``raises=False`` the violations are in what it
-    returns, and one may go on. Raises :class:`EngineUnusable` if the engine can't start or lacks
-    what a command needs, and ``ValueError`` for a configuration or a command that is none.
+    Every command returns a :class:`Happened`, and raises :class:`Violated`, an ``AssertionError``,
+    if it breaks a clause of the spec. With ``raises=False`` the result has the violations instead,
+    and the scenario can continue. Raises :class:`EngineUnusable` if the engine can't start or can't
+    run a command, and ``ValueError`` for an invalid configuration or command.
 
     >>> with Scenario("reference:22213-double-count", raises=False) as engine:
     ...     _ = engine.open("s1"), engine.submit("r1", "s1", [5, 6, 7], max_new=0)
@@ -129,17 +129,17 @@ class Scenario:
         profile: str | None = None,
         patches: Sequence[str] = (),
     ) -> Scenario:
-        """On the engine that the environment names, and only ours unasked.
+        """Return a scenario on the engine named in the environment, by default on ``found_on``.
 
-        ``found_on`` is what a trace says it was found on: a file that anybody may have made.
-        Raises :class:`EngineUnusable`.
+        A trace may come from a stranger. The default is therefore started only if it is the
+        reference engine or a mutant. Raises :class:`EngineUnusable`.
         """
         __tracebackhide__ = True
         engine = os.environ.get(ENGINE)
         if not engine and not is_ours(found_on):
             raise EngineUnusable(
                 f"this was found on {found_on!r}, which a file does not start by itself: "
-                f"{ENGINE}={plain(shlex.quote(found_on))} asks for it, or name another engine there"
+                f"set {ENGINE}={plain(shlex.quote(found_on))}, or name another engine in it"
             )
         text = engine or found_on
         return cls(text, config, seed=seed, profile=profile, patches=patches)
@@ -151,11 +151,11 @@ class Scenario:
         self.engine.close()
 
     def ignore(self, clause: str) -> None:
-        """Pass over violations of a clause (``INV-ONCE.reported``) from here on."""
+        """Ignore further violations of a clause, such as ``INV-ONCE.reported``."""
         self.referee.ignored |= {clause}
 
     def do(self, command: Command) -> Happened:
-        """Send a command of the protocol. Raises :class:`Violated`."""
+        """Send a protocol command to the engine. Raises :class:`Violated`."""
         command = check(command)
         demand(self.engine, self.referee.config, [command])
         self.referee.do(command)
@@ -165,7 +165,7 @@ class Scenario:
         if row.frames:
             shares = row.frames[-1].shares
             figures = {name: {**pool, **shares.get(name, {})} for name, pool in row.pools.items()}
-        told = [each for seen in entry.observations for each in seen.snapshot["messages"]]
+        told = [message for seen in entry.observations for message in seen.snapshot["messages"]]
         number = len(self.happened) + 1
         happened = Happened(number, row, told, entry.violations, figures, before)
         self.happened.append(happened)
@@ -175,9 +175,9 @@ class Scenario:
 
     @property
     def trace(self) -> Trace:
-        """What was sent and seen, up to the first violation: to be shown, saved or replayed."""
+        """Trace of all commands up to the first violation, ready to show, save or replay."""
         offered, setup = self.engine.capabilities, self.setup
-        first = next((each for each in self.happened if each.violations), None)
+        first = next((result for result in self.happened if result.violations), None)
         known = self.happened[: first.number if first else None]
         judged = copy(self.referee)
         judged.log = judged.log[: len(known)]
@@ -187,7 +187,7 @@ class Scenario:
             setup.profile or offered.profile,
             setup.config,
             setup.seed,
-            [each.row for each in known],
+            [result.row for result in known],
             first.violations if first else [],
             chosen_profile=setup.profile,
             ignored=tuple(sorted(self.referee.ignored)),
@@ -197,11 +197,11 @@ class Scenario:
         )
 
     def open(self, session: str) -> Happened:
-        """A client opens a session."""
+        """Open a session."""
         return self.do({"do": "open", "session": session})
 
     def close(self, session: str) -> Happened:
-        """A client closes a session."""
+        """Close a session."""
         return self.do({"do": "close", "session": session})
 
     def submit(
@@ -212,40 +212,40 @@ class Scenario:
         max_new: int,
         stop: Sequence[int] = (),
     ) -> Happened:
-        """A turn of the session, or without one a plain request; ``tokens`` are the new ones."""
+        """Submit new ``tokens`` as a turn of the session, or a plain request without a session."""
         fields = {"session": session, "rid": rid, "tokens": list(tokens), "max_new": max_new}
         return self.do({"do": "submit", **fields, "stop": list(stop)})
 
     def abort(self, rid: str) -> Happened:
-        """A client aborts a request."""
+        """Abort a request."""
         return self.do({"do": "abort", "rid": rid})
 
     def abort_all(self) -> Happened:
-        """Every request is aborted."""
+        """Abort every request."""
         return self.do({"do": "abort_all"})
 
     def step(self, n: int = 1) -> Happened:
-        """``n`` iterations of the scheduler."""
+        """Run ``n`` iterations of the scheduler."""
         return self.do({"do": "step", "n": n})
 
     def tick(self, seconds: int) -> Happened:
-        """Time passes; sessions that are due are reaped."""
+        """Advance the engine's clock. The engine then reaps the sessions that have timed out."""
         return self.do({"do": "tick", "seconds": seconds})
 
     def evict(self, tokens: int) -> Happened:
-        """Evict so many tokens from the prefix tree."""
+        """Evict a number of tokens from the prefix tree."""
         return self.do({"do": "evict", "tokens": tokens})
 
     def retract(self) -> Happened:
-        """Retract one running request."""
+        """Make the scheduler retract one running request."""
         return self.do({"do": "retract"})
 
     def accept(self, rid: str, tokens: int) -> Happened:
-        """So many tokens the request's next speculative round commits, if it can."""
+        """Set how many tokens the request's next speculative round accepts, if the round can."""
         return self.do({"do": "accept", "rid": rid, "tokens": tokens})
 
     def draft(self, rid: str, allocate: int, commit: int) -> Happened:
-        """A draft, put in by hand: so many tokens allocated, so many of them committed."""
+        """Run a drafting round by hand: allocate and commit these numbers of tokens."""
         return self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
 
     def flush(self) -> Happened:
@@ -253,9 +253,9 @@ class Scenario:
         return self.do({"do": "flush"})
 
     def pause(self) -> Happened:
-        """Admit nothing until ``continue_``."""
+        """Stop admitting requests until ``continue_``."""
         return self.do({"do": "pause"})
 
     def continue_(self) -> Happened:
-        """Admit requests again."""
+        """Admit requests again, after ``pause``."""
         return self.do({"do": "continue"})

@@ -1,7 +1,7 @@
-"""A trace as a pytest file of literal calls: fails on a build with the bug, passes without it.
+"""A trace as a pytest file of literal calls. The test fails on a build with the bug.
 
-The engine it was found on is in it as data. The file starts it only if it is ours: anything else
-that a trace names is started where the one who runs the file asks for it.
+The trace's engine is in the file only as a string. By itself the file starts only the reference
+engine or a mutant. Its user must ask for any other engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotproof.traces.record import Record
 
 
 def render(trace: Record) -> str:
-    """Return the file. What comes from the trace is in it as literals and comments only. Raises
+    """Return the file. The trace's data appears in it only as literals and comments. Raises
     :class:`NoForm`."""
     if trace.recorded is not None:
         raise NoForm("the commands of a log can't be run again")
@@ -32,7 +32,7 @@ def render(trace: Record) -> str:
 
 
 def name_of(trace: Record) -> str:
-    """The test's name: the clause that broke.
+    """Return the test's name, made from the broken clause.
 
     ``INV-SUM-FULL.equation`` gives ``test_inv_sum_full_equation``.
     """
@@ -50,10 +50,10 @@ def _call(command: dict[str, Any]) -> str:
 
 
 def literal(value: Any) -> str:
-    """The value as Python would read it, whatever is in it.
+    r"""Return the value as a Python literal.
 
     >>> literal('a"b'), literal("s1"), literal([1, 2]), literal(None)
-    ('\\'a"b\\'', '"s1"', '[1, 2]', 'None')
+    ('\'a"b\'', '"s1"', '[1, 2]', 'None')
     """
     if isinstance(value, str):
         simple = value.isascii() and value.isprintable() and not set(value) & {'"', "\\"}
@@ -62,9 +62,9 @@ def literal(value: Any) -> str:
         return repr(value)
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"
-    raise TypeError(f"{value!r} is no literal of a command")
+    raise TypeError(f"{value!r} can't be written as a literal of a command")
 
 
 def comment(text: str) -> str:
-    """Text that stays within its comment."""
+    """Return the text as one line that is safe in a comment."""
     return plain(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""A counterexample in sentences: what broke, what kind of bug it is, whose the pages were."""
+"""A counterexample in sentences: the violation, the kind of bug, the history of the bad pages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from slotproof_model.spec.invariants import INVARIANTS
 
 _POINTERS = {"INV-BACKED", "INV-ROWS"}
 _TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
-"""The detail is in the headline, or has other figures than what is wrong."""
+"""Invariants without a detail line: the headline has the detail, or counts that replace it."""
 
 LONGEST = 160
-"""Characters of a crash's message in the headline."""
+"""Maximum length of a crash message in the headline, in characters."""
 
 
 def headline(view: View) -> str:
-    """What was violated, in a sentence."""
+    """Return the violation in a sentence."""
     if (first := view.first) is None:
         return "Nothing was violated"
     pool = EQUATIONS.get(first.invariant)
-    shown = next((each for each in view.steps[-1].pools if each.name == pool), None)
+    shown = next((entry for entry in view.steps[-1].pools if entry.name == pool), None)
     if shown is not None and first.conjunct == "equation" and shown.owned:
         tokens = abs(shown.owned.sum - shown.owned.total)
         how = "lost" if shown.owned.sum < shown.owned.total else "counted twice"
@@ -48,53 +48,55 @@ def headline(view: View) -> str:
 
 
 def _in_flight(view: View) -> str:
-    """Which way round they disagree, where the spec's state says so."""
-    for each in view.steps[-1].differs:
-        if each.get("variable") == "session.inflight" and "engine" in each:
-            if each["engine"]:
-                return f"The engine says a turn of {each['session']} is in flight, and none is"
-            return f"A turn of {each['session']} is in flight, and the engine says none is"
+    """Return a sentence for INV-INFLIGHT that names the side without the turn, or "" if spec and
+    engine agree on the flag."""
+    for at in view.steps[-1].differs:
+        if at.get("variable") == "session.inflight" and "engine" in at:
+            if at["engine"]:
+                return f"The engine reports a turn of {at['session']} in flight, but none is"
+            return f"A turn of {at['session']} is in flight, but the engine reports none"
     return ""
 
 
 def detail(view: View) -> str:
-    """The figures that show it, where the headline has none."""
+    """Return the detail of the violation, or "" if the headline covers it."""
     first = view.first
     return "" if first is None or first.invariant in {*_TOLD, *EQUATIONS} else first.detail
 
 
 def sentence(violation: Violation) -> str:
-    """The invariant's sentence in the spec."""
+    """Return the spec's sentence about the violated invariant."""
     invariant = INVARIANTS.get(violation.invariant)
     return invariant.sentence if invariant is not None else ""
 
 
 def kind(view: View) -> str:
-    """What kind of bug it is: memory, counting, or behaviour."""
+    """Return a sentence on the kind of bug: memory, accounting, or behavior."""
     violations = view.trace.violations
-    clauses = {each.clause for each in violations}
-    invariants = {each.invariant for each in violations}
-    maps = [each for each in view.steps[-1].maps.values() if each is not None]
-    wrong = {cell.kind for each in maps for cell in each.wrong}
+    clauses = {violation.clause for violation in violations}
+    invariants = {violation.invariant for violation in violations}
+    maps = [page_map for page_map in view.steps[-1].maps.values() if page_map is not None]
+    wrong = {cell.kind for page_map in maps for cell in page_map.wrong}
     if not clauses:
         return ""
     if "INV-ALIVE" in invariants:
-        return "The engine did not survive the last command: there is no state to look at after it."
-    if wrong & {LOST, SHARED} or any(each.conjunct == "equation" for each in violations):
+        return "The engine did not survive the last command, so no state follows it."
+    if wrong & {LOST, SHARED} or any(violation.conjunct == "equation" for violation in violations):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
     if invariants & _POINTERS:
-        return "A row points to memory that is not kept for it: others may overwrite it."
+        return "A row points to memory that no lock protects, so other requests may overwrite it."
     if clauses <= CONTRACT:
-        return "No page is lost or shared: a client is told, or gets, what it should not."
-    if all(each.reporting for each in violations) and "INV-CHECKER.verdict" not in clauses:
-        return "No page is lost or shared: the engine only counts wrongly."
+        return "No page is lost or shared. A client gets a wrong message or answer."
+    if all(bad.reporting for bad in violations) and "INV-CHECKER.verdict" not in clauses:
+        return "No page is lost or shared. Only the counts that the engine reports are wrong."
     if not maps:
-        return "No figure of the memory is wrong; whose each page is the trace does not say."
-    return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
+        return "No count of the memory is wrong. The trace does not have the owners of pages."
+    return "Every page has one owner. No memory is lost, but the engine uses some memory wrongly."
 
 
 def whose(view: View) -> list[str]:
-    """Of the pages with two owners, none, or a reader they are not kept for: whose they were."""
+    """Return a line with the history of each page that has two owners, has no owner, or is read
+    without protection."""
     again = view.trace.not_afresh
     lines = [f"The finding {again}."] if again else []
     last = view.steps[-1]
@@ -109,14 +111,12 @@ def whose(view: View) -> list[str]:
 
 
 def _lives(cell: Cell, pool: str, steps: list[Step]) -> Iterator[tuple[str, tuple[Holder, ...]]]:
-    """Since which command it has had which owners."""
+    """Yield the cell's owners after each change of owners, with the label of the step."""
     last: tuple[Holder, ...] | None = None
     for step in steps if cell.pages else ():
         page_map = step.maps.get(pool) if step.ran else None
-        now = next(
-            (each for each in (page_map.cells if page_map else ()) if each.pages == cell.pages),
-            None,
-        )
+        cells = page_map.cells if page_map else ()
+        now = next((other for other in cells if other.pages == cell.pages), None)
         if now is not None and now.owners != last:
             last = now.owners
             yield step.label, now.owners
@@ -135,6 +135,6 @@ def _history_of(cells: list[Cell], pool_word: str, pool: str, view: View) -> str
     past = [f"{names(owners)} from step {label}" for label, owners in lives]
     if len(lives) == 1 and lives[0][1] != free and not view.before:
         past.insert(0, "the free list at the start")
-    whose = f". Whose it was: {', '.join(past)}" if len(past) > 1 else ""
+    whose = f". Owners: {', '.join(past)}" if len(past) > 1 else ""
     between = ": " if cells[0].kind == STALE else " "
     return f"{what}{pool_word}{between}{now}{whose}"

@@ -1,4 +1,4 @@
-"""The sequence diagram: its participants, and what goes from which of them to which."""
+"""The sequence diagram: its participants and arrows."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _WAYS = {
     Move.LOCK: ("tree", "turn"),
     Move.EVICT: ("tree", "pool"),
 }
-"""Memory moves by what matters most."""
+"""Source and target of the arrow for each memory move. If several apply, the first counts."""
 
 
-def _way(each: Transition) -> tuple[str, str]:
-    """From where to where what it moves goes."""
-    if each.becomes(slot.lent):
+def _way(transition: Transition) -> tuple[str, str]:
+    """Return the source and target of the arrow that stands for a transition."""
+    if transition.becomes(slot.lent):
         return "slot", "turn"
-    if each.becomes(slot.lent) is False and each.becomes(slot.holding) is not False:
+    if transition.becomes(slot.lent) is False and transition.becomes(slot.holding) is not False:
         return "turn", "slot"
-    moved = {mem.move: mem for mem in each.memory}
+    moved = {mem.move: mem for mem in transition.memory}
     for move, way in _WAYS.items():
         if move in moved:
             return way
@@ -38,41 +38,41 @@ def _way(each: Transition) -> tuple[str, str]:
         ends = (mem.full.lo, mem.full.hi, mem.swa.lo, mem.swa.hi)
         names = {name for end in ends for name in variables(end)}
         return "slot" if any(name.startswith("slot.") for name in names) else "turn", "pool"
-    if any(name.startswith("req.") for name in each.effect):
+    if any(name.startswith("req.") for name in transition.effect):
         return "scheduler", "turn"
-    return ("client", "scheduler") if each.effect else ("scheduler", "client")
+    return ("client", "scheduler") if transition.effect else ("scheduler", "client")
 
 
-WAYS: dict[str, tuple[str, str]] = {id_: _way(each) for id_, each in TRANSITIONS.items()}
+WAYS: dict[str, tuple[str, str]] = {name: _way(of) for name, of in TRANSITIONS.items()}
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """Something that goes from one participant to another."""
+    """An arrow from one participant to another."""
 
     source: str
     target: str
     label: str
-    """``T-EXTEND``, or what a client said or was told."""
+    """Name of a transition, such as ``T-EXTEND``, or a message to a client."""
     note: str = ""
-    """Whom it is about, and its parameters."""
+    """Request and session of the event, and its parameters."""
     sentence: str = ""
     """The transition's sentence in the spec."""
     reasons: tuple[str, ...] = ()
-    """What violated clauses that name it say."""
+    """Messages of the violated clauses that name this transition."""
 
     @property
     def bad(self) -> bool:
-        """A violated clause names it."""
+        """True if a violated clause names this transition."""
         return bool(self.reasons)
 
 
 def arrows(frame: Any, wrong: Mapping[str, Sequence[str]]) -> Iterator[Arrow]:
-    """The transitions of an iteration, then what clients were told. ``wrong``: by transition,
-    what violated clauses say of it."""
+    """Yield an arrow per transition of an iteration, then an arrow per message to a client.
+    ``wrong`` has the messages of violated clauses, by transition."""
     for event in frame.events:
         name = event["transition"]
-        # Who it is about: the turn says more than its session.
+        # The request comes first, because a turn is more specific than its session.
         who = " of ".join(event[key] for key in ("request", "session") if event.get(key))
         params = event.get("params", {}).items()
         shown = " ".join(f"{key}={value}" for key, value in params if key != "row")
@@ -84,7 +84,7 @@ def arrows(frame: Any, wrong: Mapping[str, Sequence[str]]) -> Iterator[Arrow]:
 
 
 def answer(message: dict[str, Any]) -> Arrow:
-    """What a client was told, as an arrow."""
+    """Return a message to a client as an arrow."""
     label, note = f"{message.get('session', '?')} {message['type']}", ""
     if message["type"] == "finish":
         label = f"{message.get('rid', '?')} ends: {message.get('reason', '?')}"

@@ -1,4 +1,4 @@
-"""The same commands on two builds: what each did, and from where on they differ."""
+"""A comparison of two builds that ran the same commands: their results and the differences."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from slotproof.traces.frames import ACTORS
 from slotproof.traces.record import Row, rows_of
 
 _NUMBERING = {"row"}
-"""Fields that builds are free to choose: which row, which page."""
+"""Fields that each build may number in its own way."""
 
 
 @dataclass
 class Side:
-    """What one build did with the commands."""
+    """Results of one build for all commands."""
 
     name: str
     rows: list[Row]
     broken: dict[int, list[Violation]] = field(default_factory=dict)
-    """By command, from 0: what it violated there, each clause where it broke first."""
+    """Violations by index of the command, from 0. Each clause appears only where it first broke."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One command and what differs after it: by aspect, both sides' words (``""``: not there)."""
+    """A command with different results. ``aspects`` has both sides' text by aspect, "" for none."""
 
     index: int
     aspects: dict[str, tuple[str, str]]
 
 
 def recorded(trace: Trace) -> Side:
-    """What the trace itself says was seen."""
+    """Return the results recorded in the trace itself."""
     last = len(trace.rows) - 1
     broken = {last: trace.violations} if trace.violations else {}
     return Side(trace.identity.title, trace.rows, broken)
 
 
 def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
-    """Carry out the trace's commands, past violations, as long as the engine lives."""
+    """Run the trace's commands on an engine. Continue after violations until the engine crashes."""
     setup = replace(trace.setup, profile=profile)
     log = referee.play(engine, setup, trace.commands, passes=lambda _: True).log
     broken = {
@@ -59,19 +59,19 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
 
 
 def differences(a: Side, b: Side) -> list[Difference]:
-    """Every command after which they differ; numbers of rows and pages are no difference."""
+    """Return the commands with different results. Numbers of rows and pages are not compared."""
     result = []
-    for index, (mine, theirs) in enumerate(zip_longest(a.rows, b.rows)):
-        if mine is None or theirs is None:
+    for index, (row, other) in enumerate(zip_longest(a.rows, b.rows)):
+        if row is None or other is None:
             reached = "carried out", "not reached"
-            aspects = {"command": reached if theirs is None else reached[::-1]}
+            aspects = {"command": reached if other is None else reached[::-1]}
         else:
-            here, there = dict(_aspects(mine, theirs)), dict(_aspects(theirs, mine))
-            names = dict.fromkeys([*here, *there])
-            pairs = {name: (here.get(name, ""), there.get(name, "")) for name in names}
+            left, right = dict(_aspects(row, other)), dict(_aspects(other, row))
+            names = dict.fromkeys([*left, *right])
+            pairs = {name: (left.get(name, ""), right.get(name, "")) for name in names}
             aspects = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
         broken = [side.broken.get(index, []) for side in (a, b)]
-        if len({frozenset(each.clause for each in side) for side in broken}) > 1:
+        if len({frozenset(violation.clause for violation in side) for side in broken}) > 1:
             ours, others = ("\n".join(map(str, side)) for side in broken)
             aspects["violated"] = ours, others
         if aspects:
@@ -80,12 +80,12 @@ def differences(a: Side, b: Side) -> list[Difference]:
 
 
 def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
-    """What a command led to, by name, as far as both sides show it."""
+    """Yield the results of a command by aspect. Aspects that the other side lacks are left out."""
     if row.transitions and other.transitions:
         yield "transitions", " ".join(row.transitions)
-    told = [answer(each) for frame in row.frames for each in frame.told]
+    told = [answer(message) for frame in row.frames for message in frame.told]
     if row.frames and other.frames:
-        yield "clients hear", "; ".join(f"{each.label} {each.note}".strip() for each in told)
+        yield "clients get", "; ".join(f"{arrow.label} {arrow.note}".strip() for arrow in told)
     for name, figures in row.pools.items():
         share = row.frames[-1].shares.get(name) if row.frames else None
         if share and other.frames:
@@ -98,6 +98,6 @@ def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
 
 
 def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
-    """The fields that both sides show; all, where only one has such an actor."""
+    """Return the fields that both sides have, or all fields if only one side has the actor."""
     shown = {key: value for key, value in view.items() if other is None or key in other}
     return in_a_line({key: value for key, value in shown.items() if key not in _NUMBERING})

@@ -1,6 +1,6 @@
-"""A trace as text: what was violated, the steps with their figures, how to run it again.
+"""A trace as text: the violation, a table of the commands with the counts, and the replay command.
 
-A trace is untrusted: every line is made harmless (``plain`` in the template).
+A trace is untrusted, so the template escapes every line with ``plain``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from slotproof.traces.frames import ACTORS
 from slotproof.traces.record import Record, Row
 
 SAID = 12
-"""Lines shown of what a driver said when it failed; the trace has more."""
+"""Maximum number of a failed driver's output lines to show. The trace file has more lines."""
 
 
 def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -> str:
-    """Return the whole trace, ready to print. The replay line names ``path`` and the engine of
+    """Return the whole text. Its replay command names the file ``path`` and the options of
     ``spec``.
 
     >>> from slotproof.protocol.config import EngineConfig
@@ -63,18 +63,18 @@ def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -
 
 
 def painted(text: str) -> Iterator[Painted]:
-    """The same, line by line, for a terminal: what is wrong stands out."""
+    """Yield the rendered text by line, with highlights for a terminal."""
     head, *rest = text.removesuffix("\n").split("\n")
     yield Painted(head, bold=True)
     for line in rest:
-        wrong = "≠" in line or line.endswith(", one < 0") or line.startswith("  INV-")
+        wrong = "≠" in line or line.endswith(", a term < 0") or line.startswith("  INV-")
         numbered = line[:5].strip().isdigit()
         dim = line.startswith("       T-") and not wrong
         yield Painted(line, red=wrong, bold=numbered and not wrong, dim=dim)
 
 
 def commands(count: int) -> str:
-    """So many commands.
+    """Return a number of commands in words.
 
     >>> commands(1), commands(5)
     ('1 command', '5 commands')
@@ -83,12 +83,12 @@ def commands(count: int) -> str:
 
 
 def last_said(violation: Violation) -> list[str]:
-    """The last lines of what the driver, or a traceback, said."""
+    """Return the last lines of the driver's output or traceback."""
     return violation.said.splitlines()[-SAID:]
 
 
 def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
-    """Return the command that replays the trace; ``ENV`` stands for an unknown environment."""
+    """Return the command that replays the trace. ``ENV`` stands for an unknown environment."""
     engine, options = trace.found_on, spec.options if spec else ""
     if engine in FAMILIES and trace.build is None:
         engine += "@ENV/bin/python"
@@ -97,29 +97,29 @@ def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
 
 
 def in_all(trace: Record) -> str:
-    """How long it is; of a log, where."""
+    """Return the number of commands. For a trace from a log, return its place in the log."""
     if trace.recorded is not None:
         return f"at {trace.recorded.where}" if trace.violations else f"up to {trace.recorded.where}"
     return f"in {commands(len(trace.rows))}"
 
 
 LATER = (
-    "Found later, each kind once. The spec went on from the engine's own state: it may follow from "
-    "the above."
+    "Findings later in the log, each kind once. The spec continued from the engine's state, so the "
+    "finding above may have caused them."
 )
 
 
 def as_if(trace: Record) -> str:
-    """What its explanations begin with."""
+    """Return the heading of the explanations."""
     if not trace.explained:
-        return "No single change of the spec explains it."
+        return "No single change of the spec explains the finding."
     return "The engine behaves as if:"
 
 
 def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
-    """One line per command, then its transitions and the figures that changed.
+    """Yield a line per command, then lines with its transitions and the values that changed.
 
-    ``before``: commands that came before these and are not shown; ``previous`` is the last of them.
+    ``before`` is the number of earlier commands not shown. ``previous`` is the last such row.
     """
     previous = previous or Row({})
     for number, row in enumerate(rows, before + 1):
@@ -139,7 +139,7 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
         for frame in row.frames[-1:]:
             for name, figures in frame.pools.items():
                 share = frame.shares.get(name)
-                # Ownership, where the engine's own check has another sum.
+                # The engine's own check reports other terms than ownership.
                 if share and any(figures.get(key) not in (None, share[key]) for key in share):
                     yield f"       {name}, by ownership: {_equation(figures | share)}"
         for kind in ("slots", "requests"):

@@ -1,4 +1,4 @@
-"""A counterexample: what was run, on what, and what it showed."""
+"""A counterexample: the commands, the engine and the results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from slotproof.traces.record import Record
 
 
 class Trace(Record):
-    """A record that shows itself, in a notebook as its page.
+    """A trace. ``str`` gives its text, and a notebook shows its HTML page.
 
-    ``engine`` is the name and version that the engine gave, ``spec`` the ``--engine`` argument it
-    was found with; ``rows`` are the commands, with what each showed.
+    ``engine`` is the name and version reported by the engine. ``spec`` is the ``--engine``
+    argument. ``rows`` are the commands with their results.
 
     >>> from slotproof import Scenario
     >>> with Scenario("reference") as engine:
@@ -41,20 +41,20 @@ class Trace(Record):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
-        """In JSON it is an ITF document."""
+        """Return a schema that writes a trace in JSON as its ITF document."""
         written = plain_serializer_function_ser_schema(itf.to_itf)
         return no_info_plain_validator_function(from_itf, serialization=written)
 
     def _repr_html_(self) -> str:
-        """The page, in a frame of its own: its style and its script stay in it."""
+        """Return the HTML page in an iframe, isolated from the notebook's styles and scripts."""
         page = escape(pages.html(View(self)))
         style = "width: 100%; height: 48em; border: 0"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
 
 def load_trace(path: str | Path, to_run: bool = True) -> Trace:
-    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
-    for a trace of a log where it is ``to_run`` again.
+    """Read a trace from a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that
+    names the file. With ``to_run``, a trace from a log is refused, because it can't be run.
 
     >>> load_trace("nowhere.itf.json")
     Traceback (most recent call last):
@@ -65,5 +65,5 @@ def load_trace(path: str | Path, to_run: bool = True) -> Trace:
 
 
 def from_itf(data: Any) -> Trace:
-    """The trace of an ITF document. Raises :class:`~slotproof.traces.itf.BadTrace`."""
+    """Return the trace of an ITF document. Raises :class:`~slotproof.traces.itf.BadTrace`."""
     return Trace(**vars(itf.from_itf(data)))

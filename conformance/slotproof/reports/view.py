@@ -1,4 +1,4 @@
-"""A trace step by step, as every form of it shows it: derived once, for text, Markdown and HTML."""
+"""A view of a trace, step by step. Text, Markdown and HTML are all rendered from the view."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 FIGURES = LAYOUT[POOLS]
-"""Variables of no actor: of the pools, and the rows."""
+"""Variables that belong to no actor: counts of the pools and of the free rows."""
 
 
 @dataclass(frozen=True)
@@ -38,38 +38,38 @@ class Actor:
     title: str
     fields: list[Field]
     fate: str
-    """``new``, ``gone``, ``changed`` or ``same``."""
+    """Change since the previous step: ``new``, ``gone``, ``changed`` or ``same``."""
 
 
 @dataclass
 class Step:
-    """What a frame shows, beside the one before it; the view adds the rest."""
+    """A row of a report: one iteration, or a command without one. ``View`` sets the last fields."""
 
     index: int
-    """From 0."""
+    """Index of the step in the trace, from 0."""
     number: int
-    """Of the command, from 1."""
+    """Number of the command, from 1."""
     part: int
-    """Of several iterations of one command, which; 0 where there is one."""
+    """Number of the iteration within its command, from 1. 0 if it is the command's only one."""
     says: str
-    """The command in words; of a further iteration, which."""
+    """Command in words. For one of several iterations, ``scheduler iteration 2 of 3``."""
     ran: bool
-    """An iteration ran and showed what follows."""
+    """True if an iteration ran. False if the command only waits for the next iteration."""
     frame: Frame
     then: Frame
     lent_is_held: bool
-    """The engine's check counts KV on loan as held, which its profile allows."""
+    """True if the profile lets the engine's own check count KV on loan as held."""
 
     arrows: list[Arrow] = field(default_factory=list)
     maps: dict[str, PageMap | None] = field(default_factory=dict)
-    """By pool, whose each page is."""
+    """Page owners of each pool, by pool name."""
     violations: list[Violation] = field(default_factory=list)
     died: bool = False
-    """The engine crashed, hung or sent garbage: there is nothing to show."""
+    """True if the engine crashed, hung or sent garbage. No state follows such a step."""
     repeats: bool = False
-    """Like the one before it: the same happened, and nothing changed."""
+    """True if the step has the same events as the previous step, and changes nothing."""
     like_it: int = 0
-    """How many that follow repeat this one."""
+    """Number of later steps that repeat this step."""
 
     def __post_init__(self) -> None:
         now, then = self.frame, self.then
@@ -84,22 +84,22 @@ class Step:
 
     @property
     def sums(self) -> list[str]:
-        """The equations in lines, each with its pool where there are several."""
+        """Equations of all pools, one per line. With several pools, each line names its pool."""
         several = len(self.pools) > 1
         lines = ((pool.name, line) for pool in self.pools for line in pool.lines)
         return [f"{name}: {line}" if several else line for name, line in lines]
 
     def hidden(self, pool: Pool) -> bool:
-        """Pages of the pool are lost or shared, and its sum is right."""
+        """Return True if the pool's sum is right although some of its pages are lost or shared."""
         shown = self.maps.get(pool.name)
-        bad = shown is not None and any(each.kind in (LOST, SHARED) for each in shown.wrong)
+        bad = shown is not None and any(cell.kind in (LOST, SHARED) for cell in shown.wrong)
         return self.ran and bad and pool.owned is not None and pool.owned.adds_up
 
     @property
     def wrongly(self) -> bool:
-        """The engine's own check says ok where memory is lost or shared, or the reverse."""
+        """True if the engine's own check reports ok despite lost memory, or a leak without any."""
         known = [pool.owned for pool in self.pools if pool.owned is not None]
-        right = all(each.adds_up for each in known) and not any(map(self.hidden, self.pools))
+        right = all(owned.adds_up for owned in known) and not any(map(self.hidden, self.pools))
         verdict = self.check.get("verdict")
         return bool(known) and verdict in ("ok", "leak") and right != (verdict == "ok")
 
@@ -108,7 +108,7 @@ class Step:
         return [actor for actor in self.actors if actor.fate != "same"]
 
     def like(self, before: Step) -> bool:
-        """Whether it is another iteration of the same command, and nothing changed in it."""
+        """Return True if the step repeats ``before``: same command, same events, no change."""
         return (
             before.part > 0
             and self.number == before.number
@@ -117,23 +117,23 @@ class Step:
             and not self.violations
             and self.differs == before.differs
             and self.check == before.check
-            and not any(each.deltas for pool in self.pools for each in pool.sums)
-            and not any(each.moved for each in self.maps.values() if each is not None)
+            and not any(equation.deltas for pool in self.pools for equation in pool.sums)
+            and not any(page_map.moved for page_map in self.maps.values() if page_map is not None)
         )
 
 
 class View:
-    """A trace, step by step. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where a
-    figure is missing or no number."""
+    """A trace as a list of steps. Raises ``KeyError``, ``TypeError`` or ``ValueError`` if the trace
+    lacks a count, or has a count that is not a number."""
 
     def __init__(self, trace: Record) -> None:
         self.trace = trace
         self.before = trace.recorded.before if trace.recorded is not None else 0
-        """Commands that are not in it, before these."""
+        """Number of commands in the log before the first row of the trace."""
         self.total = self.before + len(trace.rows)
         self.steps = list(self._steps())
         self.undrawn: dict[str, str] = {}
-        """By pool, why its pages are not drawn."""
+        """Reason why no pages are drawn, by pool name."""
         frames = [step.frame for step in self.steps]
         for name in sorted({name for frame in frames for name in frame.pools}):
             drawn, why = page_maps(frames, name, trace.config.page_size)
@@ -144,7 +144,7 @@ class View:
         if trace.violations:
             last = self.steps[-1]
             last.violations = causes_first(trace.violations)
-            last.died = any(each.invariant == "INV-ALIVE" for each in trace.violations)
+            last.died = any(violation.invariant == "INV-ALIVE" for violation in trace.violations)
             last.ran = last.ran and not last.died
         self._fold()
 
@@ -154,34 +154,34 @@ class View:
 
     @cached_property
     def last_events(self) -> list[dict[str, Any]]:
-        """The transitions of the last iteration."""
+        """Events of the last iteration."""
         frames = self.trace.rows[-1].frames
         return frames[-1].events if frames else []
 
     @cached_property
     def sent_to(self) -> dict[str, str]:
-        """By request, the session that the client sent it to."""
+        """Session of each request ID, as named by the client's submit."""
         sent = (row.command for row in self.trace.rows if row.command["do"] == "submit")
-        return {each["rid"]: each["session"] for each in sent if each["session"]}
+        return {command["rid"]: command["session"] for command in sent if command["session"]}
 
     @cached_property
     def wrong(self) -> dict[str, list[str]]:
-        """Transitions that a violated clause names, and what it says of them.
+        """Messages of the violated clauses, by the transition that each clause names.
 
-        A field that differs names the last step of its actor, a figure of a pool the last that
-        moved it: marked only if it writes the field, and nothing else moved the figure.
+        A clause about a wrong variable names the actor's last transition, or the last one that
+        changed the pool's count. The transition is left out if it cannot be the only cause.
         """
-        there = [each["transition"] for each in self.last_events]
+        names = [event["transition"] for event in self.last_events]
         reasons: dict[str, list[str]] = {}
-        for each in self.trace.violations:
-            if each.transition and (each.conjunct != "state" or _writes(each, there)):
-                reasons.setdefault(each.transition, []).append(f"{each.clause}: {each.detail}")
+        for bad in self.trace.violations:
+            if bad.transition and (bad.conjunct != "state" or _writes(bad, names)):
+                reasons.setdefault(bad.transition, []).append(f"{bad.clause}: {bad.detail}")
         return reasons
 
     def _steps(self) -> Iterator[Step]:
         profile = PROFILES.get(self.trace.profile)
         held = profile is not None and profile.choices["loan"] != "uncached"
-        # Before all: nothing, or where a log has more before it, the first figures.
+        # The engine is empty before the first step. A log that begins later has its first counts.
         frames = (frame for row in self.trace.rows for frame in row.frames if self.before)
         previous = next((frame for frame in frames if frame.pools), Frame())
         index = count()
@@ -198,7 +198,7 @@ class View:
                 previous = frame
 
     def _fold(self) -> None:
-        """A stall is many iterations of the same: tables show it once."""
+        """Mark the steps that repeat their predecessor, so that tables show a stall only once."""
         first = self.steps[0] if self.steps else None
         for before, step in pairwise(self.steps):
             step.repeats = step.like(before)
@@ -208,11 +208,11 @@ class View:
                 first = step
 
 
-def _writes(violation: Violation, there: list[str]) -> bool:
-    """Whether what a difference names, and it alone of a figure's movers, writes the field."""
+def _writes(violation: Violation, names: list[str]) -> bool:
+    """Return True if the named transition writes the variable, and writes a pool's count alone."""
     moves = {
         name
-        for name in there
+        for name in names
         if name in TRANSITIONS and violation.variable in TRANSITIONS[name].full_effect
     }
     if violation.variable in FIGURES:
@@ -222,14 +222,14 @@ def _writes(violation: Violation, there: list[str]) -> bool:
 
 def _actors(now: Frame, then: Frame) -> Iterator[Actor]:
     for kind, noun in ACTORS.items():
-        here, there = getattr(now, kind), getattr(then, kind)
-        for name in sorted(here.keys() | there.keys()):
-            mine, past = here.get(name), there.get(name)
-            if mine is None or past is None:
-                fate = "gone" if mine is None else "new"
+        present, previous = getattr(now, kind), getattr(then, kind)
+        for name in sorted(present.keys() | previous.keys()):
+            shown, past = present.get(name), previous.get(name)
+            if shown is None or past is None:
+                fate = "gone" if shown is None else "new"
             else:
-                fate = "same" if mine == past else "changed"
-            yield Actor(noun + name, list(_fields(past if mine is None else mine, past)), fate)
+                fate = "same" if shown == past else "changed"
+            yield Actor(noun + name, list(_fields(past if shown is None else shown, past)), fate)
 
 
 def _fields(shown: dict[str, Any], past: dict[str, Any] | None) -> Iterator[Field]:

@@ -1,1 +1,1 @@
-"""A search for counterexamples: what is tried, in which order, and what becomes of findings."""
+"""Search for counterexamples: plan, order of the work, and treatment of findings."""

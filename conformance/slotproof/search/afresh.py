@@ -1,4 +1,4 @@
-"""Whether findings show again in a fresh process, in which nothing else ran before."""
+"""Replays of findings in fresh processes, without earlier examples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def tried(
     findings: Sequence[Finding],
     tell: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Finding]:
-    """Replay each finding in a process of its own, and note in its trace if it does not show there.
+    """Replay each finding in a fresh process, and note in its trace if it does not reproduce.
 
-    Ctrl-C, or an engine that does not start, leaves the rest as it is.
+    Ctrl-C, or an engine that does not start, leaves the remaining findings unchanged.
     """
     result = [*findings]
     with suppress(KeyboardInterrupt, EngineUnusable):
@@ -34,7 +34,7 @@ def tried(
 
 
 def _shows(spec: EngineSpec, finding: Finding, after: bool = False) -> bool:
-    """Return whether the trace breaks its clause, or does ``after`` the example before it."""
+    """Return True if the trace reproduces. ``after``: run the preceding example first."""
     trace = finding.trace
     if after and not finding.before:
         return False
@@ -46,4 +46,4 @@ def _shows(spec: EngineSpec, finding: Finding, after: bool = False) -> bool:
                     engine.do(command)
         log = play(engine, trace.setup, trace.commands, trace.passes).log
     broken = log[-1].violations if log else []
-    return trace.violations[0].clause in {each.clause for each in broken}
+    return trace.violations[0].clause in {violation.clause for violation in broken}

@@ -1,8 +1,9 @@
-"""The configurations of a run: a covering array of the features that an engine offers.
+"""Configurations of a run: a covering array of the features offered by an engine.
 
-A bug shows where two features meet, or three. ``FEATURES`` has the levels of each, ``FIELDS`` what
-of a configuration they make, ``CONSTRAINTS`` which levels exclude each other. An array of strength
-two has each pair of levels in some configuration, one of strength three each triple.
+Bugs occur where two or three features meet. ``FEATURES`` has the levels of each feature. ``FIELDS``
+computes fields of a configuration from levels. ``CONSTRAINTS`` excludes combinations of levels. An
+array of strength two has each possible pair of levels in at least one configuration. An array of
+strength three has each triple.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Levels = tuple[Any, ...]
 Row = dict[str, Any]
 
 NAMES = {2: "pairs", 3: "triples"}
-"""The name of an array by its strength; its configurations are ``pairs-01``, ``pairs-02``, …"""
+"""Name of an array by its strength. Its configurations are ``pairs-01``, ``pairs-02``, …"""
 
 WAYS = tuple(sorted(CHOSEN - {"overlap"}))
 """Choices of vLLM's profile that an engine makes together, or not at all."""
@@ -47,7 +48,11 @@ FEATURES: dict[str, Levels] = {
     "waiting_timeout": (0, 30),
     "running_timeout": (0, 60),
 }
-"""The levels of each feature. Those of a size are at its boundaries."""
+"""Levels of each feature. Sizes have levels at and around their limits."""
+
+
+def _whole_pages(tokens: int, page_size: int) -> int:
+    return -(-tokens // page_size) * page_size
 
 
 def context_len(page_size: int, pool: str) -> int:
@@ -56,7 +61,7 @@ def context_len(page_size: int, pool: str) -> int:
 
 
 def total_tokens(page_size: int, pool: str, max_running: int) -> int:
-    context = -(-context_len(page_size, pool) // page_size) * page_size
+    context = _whole_pages(context_len(page_size, pool), page_size)
     if pool == "roomy":
         return max(64, 2 * context if page_size > 4 else 16 * max_running)
     return context + {"-": -1, "+": 1}.get(pool.removeprefix("context")[1:2], 0) * page_size
@@ -68,7 +73,7 @@ def swa_tokens(
     if swa_pool == "none":
         return 0
     total = total_tokens(page_size, pool, max_running)
-    least = -(-(window + max(chunk_tokens(page_size, chunk), page_size)) // page_size) * page_size
+    least = _whole_pages(window + max(chunk_tokens(page_size, chunk), page_size), page_size)
     return min(total, {"window": least, "window + page": least + page_size}.get(swa_pool, total))
 
 
@@ -84,8 +89,8 @@ FIELDS: dict[str, Callable[..., Any]] = {
     "chunk": chunk_tokens,
     "rows": lambda max_running, spare_rows: max_running + spare_rows,
 }
-"""Fields of a configuration that several features make; their parameters are these. Every other
-feature is a field."""
+"""Configuration fields computed from features. A function's parameters name its features. Features
+used by no function are fields themselves."""
 
 
 CONSTRAINTS: tuple[Callable[..., bool], ...] = (
@@ -95,21 +100,21 @@ CONSTRAINTS: tuple[Callable[..., bool], ...] = (
     lambda chunk, mixed: chunk != "none" or not mixed,
     lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,
 )
-"""Levels that make a configuration that no engine can have, or that says nothing new."""
+"""Tests on levels. They exclude combinations that no engine can run, or that add nothing."""
 
 
 TOGETHER = ("page_size", "window", "draft")
-"""Lengths that are measured against each other: each triple of theirs is in any array."""
+"""Sizes that interact. Any array has each triple of their levels."""
 
 
 @dataclass(frozen=True)
 class Array:
-    """The configurations of a search, with the levels that each of them has."""
+    """Configurations of a search, with their levels."""
 
     rows: dict[str, Row]
-    """By the name of the configuration."""
+    """Levels by the name of the configuration."""
     levels: dict[str, Levels]
-    """Of each feature those that the engine offers."""
+    """Levels offered by the engine, by feature."""
     offered: tuple[Capabilities, ...]
 
     @property
@@ -118,48 +123,48 @@ class Array:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """Features of which the engine offers one level."""
+        """Features with only one offered level, and this level."""
         return {name: every[0] for name, every in self.levels.items() if len(every) == 1}
 
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
-        """Return how many tuples of levels these configurations have, and how many there are."""
+        """Return the number of tuples of ``size`` levels in these configurations, and in all."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
         tables = [
-            _table(each, self.levels) for engine in self.offered for each in constraints(engine)
+            _table(test, self.levels) for engine in self.offered for test in constraints(engine)
         ]
         ran = [self.rows[name] for name in names]
         possible = covered = 0
         for features in combinations(several, size):
             seen = {tuple(row[name] for name in features) for row in ran}
             allowed = [_projected(of, table, features) for of, table in tables]
-            for each in product(*(self.levels[name] for name in features)):
-                fits = all(tuple(each[i] for i in places) in able for places, able in allowed)
+            for row in product(*(self.levels[name] for name in features)):
+                fits = all(tuple(row[i] for i in places) in able for places, able in allowed)
                 possible += fits
-                covered += fits and each in seen
+                covered += fits and row in seen
         return covered, possible
 
 
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
-"""The features that a condition reads, and the levels of theirs that it allows."""
+"""Features read by a condition, and their allowed levels."""
 
 
 def _table(condition: Condition, levels: Mapping[str, Levels]) -> Table:
     test, needs = condition
-    return needs, [each for each in product(*(levels[name] for name in needs)) if test(*each)]
+    return needs, [row for row in product(*(levels[name] for name in needs)) if test(*row)]
 
 
 def _projected(
     of: tuple[str, ...], table: list[tuple[Any, ...]], features: tuple[str, ...]
 ) -> tuple[list[int], set[tuple[Any, ...]]]:
-    """Return the places of the features that a condition reads, and levels that it allows there."""
+    """Return the indices in ``features`` of a condition's features, and the allowed levels."""
     shared = [name for name in of if name in features]
     columns = [of.index(name) for name in shared]
-    able = {tuple(each[column] for column in columns) for each in table}
+    able = {tuple(combination[column] for column in columns) for combination in table}
     return [features.index(name) for name in shared], able
 
 
 def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
-    """Return an array of the levels that all of some engines offer. Raises :class:`BadConfig`."""
+    """Return an array of the levels that all engines offer. Raises :class:`BadConfig` if empty."""
     made = levels(offered[0])
     for other in offered[1:]:
         theirs = levels(other)
@@ -177,25 +182,24 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
 
 
 def _refused(row: Row, offered: Sequence[Capabilities]) -> bool:
-    return any(each.refuses(config_of(row)) is not None for each in offered)
+    return any(engine.refuses(config_of(row)) is not None for engine in offered)
 
 
 def config_of(row: Row) -> EngineConfig:
-    """Return the configuration that levels make."""
+    """Return the configuration made from levels."""
     fields = EngineConfig.__annotations__.keys()
     made = {name: level for name, level in row.items() if name in fields and name not in FIELDS}
     ways = dict.fromkeys(row["ways"], True)
     sizes = {name: make(*map(row.get, _needs(make))) for name, make in FIELDS.items()}
     named = {name: row[name] for name in FIELDS.keys() - FEATURES.keys() if name in row}
     if context := named.get("context_len"):
-        sizes["total_tokens"] = max(
-            sizes["total_tokens"], -(-context // row["page_size"]) * row["page_size"]
-        )
+        whole = _whole_pages(context, row["page_size"])
+        sizes["total_tokens"] = max(sizes["total_tokens"], whole)
     return EngineConfig.from_json(made | ways | sizes | named)
 
 
 def levels(offered: Capabilities) -> dict[str, Levels]:
-    """Return the levels of each feature that an engine offers."""
+    """Return the levels of each feature offered by an engine."""
     made = dict(FEATURES)
     sizes = sorted(offered.page_sizes)
     made["page_size"] = _some(made["page_size"], sizes)
@@ -213,18 +217,18 @@ def levels(offered: Capabilities) -> dict[str, Levels]:
 
 
 def _named(offered: Capabilities, made: Mapping[str, Levels]) -> dict[str, Levels]:
-    """Return sizes that an engine names and that no levels make: they are features themselves."""
+    """Return sizes that an engine lists and that no levels produce. They become features."""
     return {
         name: _some((), values)
         for name, make in FIELDS.items()
         if name not in FEATURES
         and (values := offered.config.get(name))
-        and not any(make(*each) in values for each in product(*(made[n] for n in _needs(make))))
+        and not any(make(*row) in values for row in product(*(made[n] for n in _needs(make))))
     }
 
 
 def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
-    """Return the levels that are offered; where few are, also the first, middle and last."""
+    """Return wanted levels on offer. If fewer than two, add the first, middle and last offer."""
     known = list(offered)
     among = [level for level in wanted if level in known]
     if len(among) < 2:
@@ -233,7 +237,7 @@ def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
 
 
 Condition = tuple[Callable[..., bool], tuple[str, ...]]
-"""A test, and the features whose levels it is given."""
+"""A test, and the features for its parameters."""
 
 
 def constraints(offered: Capabilities) -> Iterator[Condition]:
@@ -243,7 +247,7 @@ def constraints(offered: Capabilities) -> Iterator[Condition]:
     named = _named(offered, levels(offered))
     for name, make in FIELDS.items():
         if name not in named and (values := offered.config.get(name)):
-            yield (lambda *each, make=make, values=values: make(*each) in values), _needs(make)
+            yield (lambda *row, make=make, values=values: make(*row) in values), _needs(make)
     if offered.whole_chunks:
         yield (lambda page, chunk: chunk_tokens(page, chunk) % page == 0), ("page_size", "chunk")
     if offered.rounds_in_chunks:
@@ -261,7 +265,7 @@ def _needs(make: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength: int) -> list[Row]:
-    """Return the rows of an array; the first has the first level of each feature."""
+    """Return the rows of an array. The first row has the first level of each feature."""
     first = {name: every[0] for name, every in made.items()}
     several = {name: every for name, every in made.items() if len(every) > 1}
     if len(several) < 2:
@@ -272,20 +276,20 @@ def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength:
         for test, needs in constraints(engine)
     ]
     together = [name for name in TOGETHER if name in several]
-    found = Controller(
+    generated = Controller(
         several,
         strength=min(strength, len(several)),
-        constraints=[each for each in conditions if each["requires"]],
+        constraints=[condition for condition in conditions if condition["requires"]],
         presets=[{name: first[name] for name in several}],
         sub_models=[{"fields": together, "strength": 3}] if len(together) == 3 else None,
     ).make()
-    return [first | row for row in found]
+    return [first | row for row in generated]
 
 
 def _condition(
     test: Callable[..., bool], needs: tuple[str, ...], first: Row, several: Mapping[str, Levels]
 ) -> dict[str, Any]:
-    """Return a condition for the generator. A feature with one level is none of its features."""
+    """Return a condition for the generator. Features with one level are left out."""
 
     def evaluate(row: Row) -> bool:
         return test(*((first | row)[name] for name in needs))

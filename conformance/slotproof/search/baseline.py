@@ -1,7 +1,8 @@
-"""A baseline: findings that a team knows of, in groups with a reason, in a file it can commit.
+"""A baseline: accepted findings in groups, in a file for the team's repository.
 
-A group is what one bug does. It lists the identities under which it was seen, and traces that show
-it, which lie beside the file. ``slotproof gate`` fails on nothing that belongs to a group.
+A group stands for one bug and gives the reason for accepting the bug. The group lists the
+identities seen for the bug, and traces stored beside the file. ``slotproof gate`` does not fail on
+these findings.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from slotproof_model.spec.invariants import INVARIANTS
 
 VERSION = 2
 TO_EXPLAIN = "to be explained"
-"""The reason of a group that a run wrote."""
+"""Reason of a group added by a run."""
 _NAME_CHARS = 100
 
 Identity = Annotated[str, Field(pattern=r"^INV-[A-Z-]+\.[a-z_]+@[A-Za-z_-]+(:[A-Za-z0-9_-]*)?$")]
@@ -35,13 +36,13 @@ _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._@-]{{0,{_NAME_CHARS - 1}}}$"
 
 
 class BadBaseline(ValueError):
-    """Not a baseline; one line that says which entry or line is wrong."""
+    """A file that is not a baseline. The message is one line and names the wrong entry or line."""
 
 
 @shape
 class Grouped(TypedDict):
-    """What one bug does: why it is accepted, the engines it is known of (a pattern), the
-    identities and the traces that it was seen as."""
+    """Fields of a group: the reason for accepting its bug, a pattern of engine names, and the
+    identities and traces seen."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     reason: NotRequired[Text]
@@ -61,18 +62,18 @@ BASELINE = Shape("the file", File)
 
 @dataclass(frozen=True)
 class Group:
-    """What one bug does."""
+    """Findings of one bug."""
 
     name: str
     reason: str = ""
     engine: str = "*"
     seen_as: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
-    """Files, from the folder of the baseline."""
+    """Files, relative to the folder of the baseline."""
 
     def covers(self, engine: str) -> bool:
-        """Whether it is about this engine, given as its name and version. Only ``*`` is special:
-        names come from drivers, and a group that a run wrote has to be about that engine.
+        """Return True if the group's pattern matches an engine, given as name and version. Only
+        ``*`` is a wildcard, because an engine's name may contain any other character.
 
         >>> Group("noise", "#22213", "sglang 0.5.10*").covers("sglang 0.5.10.post1")
         True
@@ -83,19 +84,19 @@ class Group:
         return re.fullmatch(pattern, engine, re.DOTALL) is not None
 
     def lists(self, mark: Mark) -> bool:
-        """Return whether it has this identity, or one that stops with the same words.
+        """Return True if the group has this identity, or a stall or crash with the same message.
 
         >>> group = Group("idle", seen_as=("INV-PROGRESS.stalled@T-REFUSE:full-idle",))
         >>> stall = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
         >>> group.lists(stall), group.lists(replace(stall, what="full-waiting"))
         (True, False)
         """
-        stops = [each for each in self.seen_as if mark.what and each.endswith(f":{mark.what}")]
-        return mark.id in self.seen_as or any(each.startswith(mark.clause) for each in stops)
+        stops = [id_ for id_ in self.seen_as if mark.what and id_.endswith(f":{mark.what}")]
+        return mark.id in self.seen_as or any(id_.startswith(mark.clause) for id_ in stops)
 
     @property
     def unexplained(self) -> bool:
-        """Nobody has said yet why it is accepted."""
+        """True if the group still lacks a reason for accepting the bug."""
         return self.reason.strip() in ("", TO_EXPLAIN)
 
     def to_json(self) -> dict[str, Any]:
@@ -111,62 +112,62 @@ class Group:
 
 @dataclass(frozen=True)
 class Baseline:
-    """All groups, of whatever engine."""
+    """Groups of all engines."""
 
     groups: tuple[Group, ...] = ()
     folder: Path = field(default=Path(), compare=False)
-    """Where its traces are looked for."""
+    """Folder of the traces."""
 
     def check(self) -> None:
-        """Raises ``BadTrace`` where one of its traces can't be read, or is that of no finding."""
+        """Raise ``BadTrace`` if a trace can't be read, or has no violation."""
         for group in self.groups:
             for file in group.traces:
                 self.trace(file)
 
     def trace(self, file: str) -> Trace:
-        """One of its traces; see :meth:`check`."""
+        """Return a trace of the baseline. Raises as :meth:`check` does."""
         path = self.folder / file
         trace = load_trace(path)
         if not trace.violations:
-            raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
+            raise itf.BadTrace(f"{path} has no violation: a baseline needs traces of findings")
         return trace
 
     def of(self, engine: str) -> list[Group]:
-        """The groups that are about this engine.
+        """Return the groups that match this engine.
 
         >>> both = Baseline((Group("a", engine="toy*"), Group("b", engine="other")))
-        >>> [each.name for each in both.of("toy 1")]
+        >>> [group.name for group in both.of("toy 1")]
         ['a']
         """
-        return [each for each in self.groups if each.covers(engine)]
+        return [group for group in self.groups if group.covers(engine)]
 
     def with_seen(self, name: str, ids: Iterable[str], traces: Iterable[str] = ()) -> Baseline:
-        """A group has been seen as these, too."""
+        """Return a baseline with more identities and traces in the group of this name."""
         return replace(
             self,
             groups=tuple(
                 replace(
-                    each,
-                    seen_as=tuple(dict.fromkeys((*each.seen_as, *ids))),
-                    traces=tuple(dict.fromkeys((*each.traces, *traces))),
+                    group,
+                    seen_as=tuple(dict.fromkeys((*group.seen_as, *ids))),
+                    traces=tuple(dict.fromkeys((*group.traces, *traces))),
                 )
-                if each.name == name
-                else each
-                for each in self.groups
+                if group.name == name
+                else group
+                for group in self.groups
             ),
         )
 
     def with_new(self, cause: str, engine: str) -> Baseline:
-        """An empty group for a new cause, which somebody has to explain."""
-        there = {each.name for each in self.groups}
+        """Return a baseline with an empty group for a new cause, to be explained by the team."""
+        taken = {group.name for group in self.groups}
         stem = slug(cause, _NAME_CHARS - 10, also="@_")
-        names = (stem if not n else f"{stem}-{n + 1}" for n in range(len(there) + 1))
-        name = next(each for each in names if each not in there)
+        names = (stem if not n else f"{stem}-{n + 1}" for n in range(len(taken) + 1))
+        name = next(candidate for candidate in names if candidate not in taken)
         return replace(self, groups=(*self.groups, Group(name, TO_EXPLAIN, engine)))
 
 
 def load(path: Path) -> Baseline:
-    """Read a file. Raises :class:`BadBaseline` with one line that names it.
+    """Read a file. Raises :class:`BadBaseline` with one line that names the file.
 
     >>> load(Path("nowhere.json"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -174,16 +175,16 @@ def load(path: Path) -> Baseline:
     slotproof.search.baseline.BadBaseline: nowhere.json: No such file or directory; ...
     """
     if not path.exists():
-        raise BadBaseline(f"{path}: No such file or directory; --update makes one")
+        raise BadBaseline(f"{path}: No such file or directory; create it with --update")
     try:
         data = jsontext.read(path, bounds.BASELINE_BYTES)
     except jsontext.BadJson as bad:
         raise BadBaseline(f"{path}: {bad}") from None
     if not (isinstance(data, dict) and "slotproof_baseline" in data):
-        raise BadBaseline(f"{path}: is no baseline: --update makes one")
+        raise BadBaseline(f"{path} is not a baseline: create one with --update")
     if data["slotproof_baseline"] != VERSION:
         version = quoted(data["slotproof_baseline"])
-        raise BadBaseline(f"{path}: the baseline is of version {version}, this is {VERSION}")
+        raise BadBaseline(f"{path}: the baseline has version {version}, slotproof reads {VERSION}")
     if (wrong := BASELINE.misfit(data)) is not None:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     groups: list[Group] = []
@@ -197,10 +198,10 @@ def load(path: Path) -> Baseline:
         traces = tuple(fields.get("traces", ()))
         for trace in traces:
             if PurePosixPath(trace).is_absolute() or ".." in PurePosixPath(trace).parts:
-                raise BadBaseline(f"{where}: the trace {trace!r} does not lie beside the baseline")
+                raise BadBaseline(f"{where}: the trace {trace!r} is outside the baseline's folder")
         group = Group(**{**fields, "seen_as": names, "traces": traces})
-        if any((each.name, each.engine) == (group.name, group.engine) for each in groups):
-            raise BadBaseline(f"{where}: {group.name} of {group.engine} is there twice")
+        if any((other.name, other.engine) == (group.name, group.engine) for other in groups):
+            raise BadBaseline(f"{where}: {group.name} of {group.engine} is listed twice")
         groups.append(group)
     return Baseline(tuple(groups), path.parent)
 
@@ -213,22 +214,22 @@ def _where(path: tuple[str | int, ...]) -> str:
 
 
 def clauses() -> set[str]:
-    """All that there are, by the names that findings are told by."""
+    """Return the names of all clauses, as used in identities."""
     return {
-        f"{each.id}.{name}"
-        for each in INVARIANTS.values()
-        for name in (*each.conjuncts, *each.observed)
+        f"{invariant.id}.{name}"
+        for invariant in INVARIANTS.values()
+        for name in (*invariant.conjuncts, *invariant.observed)
     }
 
 
 def save(baseline: Baseline, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
+    """Write the file. The old file stays until the new one is complete. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
-    >>> known = Baseline((Group("noise", "#22213", seen_as=("INV-ONCE.reported@T-RESTORE",)),))
+    >>> listed = Baseline((Group("noise", "#22213", seen_as=("INV-ONCE.reported@T-RESTORE",)),))
     >>> with TemporaryDirectory() as folder:
-    ...     save(known, Path(folder) / "known.json")
-    ...     load(Path(folder) / "known.json") == known
+    ...     save(listed, Path(folder) / "listed.json")
+    ...     load(Path(folder) / "listed.json") == listed
     True
     """
     groups = [group.to_json() for group in baseline.groups]

@@ -1,11 +1,10 @@
-"""A campaign: search every configuration in turn, shrink what is found, go on as far as is wanted.
+"""A campaign: search all configurations and shrink the findings, as far as the plan allows.
 
-In rounds, over all configurations: search every batch with what is known so far, then shrink what
-nothing known explains. Within a round no batch knows of another, so that it does not matter how
-many run at once: ``--jobs`` changes the time and nothing else. Where the time is limited, each
-round keeps a part of it for shrinking: a finding is worth what its trace is. What a round had no
-time for goes on after that. A campaign that wants only a few findings runs one batch after the
-other, and ends with the one that showed the first.
+Each round searches one batch of examples per configuration, then shrinks the violations that no
+earlier finding explains. Batches of one round do not share findings, so ``--jobs`` changes only the
+running time. With a time limit, each round reserves a share of the time for shrinking, because a
+finding is worth as much as its trace. A later round resumes the batches cut short. If the plan
+limits the number of findings, batches run one by one until the first finding.
 """
 
 from __future__ import annotations
@@ -38,26 +37,25 @@ from slotproof.search.workers import Here, Workers
 from slotproof.support import interrupts
 
 Progress = Callable[[str, int, int], None]
-"""(configuration, examples done, examples in all)."""
+"""Progress callback: name of the activity, examples or replays done, number in total."""
 
 SEARCHING = 0.7
-"""Once something is found: of the time that is left, so much may go into looking for more; the
-rest is for shrinking that."""
+"""Share of the remaining time for the search of a round. The rest is reserved for shrinking."""
 LATE = 120.0
-"""Seconds that shrinking has at least where the examples of all configurations came first."""
+"""Minimum seconds for shrinking at the end of a campaign whose plan has a ``floor``."""
 REPLAYS, PER_EXAMPLE = 2000, 4
-"""Replays that shrinking all findings may take: so many, or so many for each planned example. Four
-have about as many commands as an example."""
+"""Limit of replays for shrinking all findings: the larger of ``REPLAYS`` and ``PER_EXAMPLE`` times
+the planned examples. Four replays run about as many commands as one example."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The build that a campaign searches."""
+    """Build searched by a campaign."""
 
     engine: str
-    """The name and the version that the engine gives."""
+    """Name and version reported by the engine."""
     spec: str
-    """The ``--engine`` argument, without what is not a part of traces."""
+    """The ``--engine`` argument, limited to the parts that traces store."""
     build: Build
     capabilities: Capabilities
 
@@ -68,63 +66,63 @@ class Subject:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a campaign is after a round."""
+    """Progress of a campaign after a round."""
 
     seconds: float
     examples: int
     coverage: int
-    """Transitions, and outcomes of guards, that were seen."""
+    """Number of transitions and guard outcomes seen."""
     findings: int
     new: bool
-    """Whether the round saw some of them for the first time."""
+    """True if the round reached a new transition or guard outcome."""
 
 
 @dataclass
 class Outcome:
-    """The result of a campaign."""
+    """Result of a campaign."""
 
     engine: str
-    """The title of the build."""
+    """Title of the build."""
     profile: str
     build: Build | None = None
     covered: defaultdict[str, Coverage] = field(default_factory=lambda: defaultdict(Coverage))
-    """By configuration."""
+    """Coverage by configuration."""
     configs: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    """Configurations that the engine can't take, and why."""
+    """Configurations refused by the engine, with reasons."""
     run: Counter[str] = field(default_factory=Counter)
-    """Examples of each configuration: those that were run to an end, not those that were begun."""
+    """Examples run to their end, by configuration."""
     planned: dict[str, int] = field(default_factory=dict)
-    """Of each configuration; empty where the time is the plan."""
+    """Planned examples by configuration. Empty if the plan has a time limit only."""
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
-    """Those that are not recognised as accepted; the plainest first."""
+    """Findings that the search did not recognise as accepted, the plainest first."""
     accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen again, as they were seen."""
+    """Identities under which the search met accepted findings of a baseline."""
     first: tuple[int, int, float] | None = None
-    """Commands, examples and seconds up to the first violation, or to the end of its round."""
+    """Commands, examples and seconds up to the end of the round with the first violation."""
     replays: int = 0
-    """Replays that shrinking took."""
+    """Number of replays used for shrinking."""
     shown: Counter[str] = field(default_factory=Counter)
-    """By identity, known or not, how many examples ended with it."""
+    """Number of examples that ended in a finding, by identity. Accepted findings count, too."""
     points: list[Point] = field(default_factory=list)
-    """After each round."""
+    """Progress after each round."""
     spent: Counter[str] = field(default_factory=Counter)
-    """Milliseconds of searching each configuration."""
+    """Milliseconds of search, by configuration."""
     interrupted: bool = False
     out_of_time: bool = False
-    """The time was over before the examples were run that are planned."""
+    """True if the time ended before the planned examples were run."""
     unusable: str = ""
-    """Why the engine could not go on, once there was something found."""
+    """Reason why the engine could not continue after a finding."""
 
     @property
     def examples(self) -> int:
-        """Those that were run, in all configurations."""
+        """Number of examples run in all configurations."""
         return self.run.total()
 
     @property
     def coverage(self) -> Coverage:
-        """What was seen in all configurations together."""
+        """Joint coverage of all configurations."""
         return total(self.covered.values())
 
     @property
@@ -135,86 +133,86 @@ class Outcome:
 
 @dataclass
 class Collected:
-    """What was found, by identity, and by what it is recognised."""
+    """Findings by identity, and the identities that explain further violations."""
 
     accepted: frozenset[str] = frozenset()
-    """Identities that are no findings of it."""
+    """Identities of accepted findings. The campaign does not report them."""
     found: dict[str, Finding] = field(default_factory=dict)
     pending: dict[str, Finding] = field(default_factory=dict)
-    """Seen, and not among the findings before the round is over."""
+    """Findings of the current round, not yet shrunk."""
     known: list[Mark] = field(default_factory=list)
-    """Of each finding, every way in which it was seen when it was shrunk."""
+    """Identities that findings had after shrinking, including accepted ones."""
     met: set[str] = field(default_factory=set)
-    """Accepted ones that something was shrunk to."""
+    """Accepted identities that findings had after shrinking."""
 
     def saw(self, finding: Finding) -> bool:
-        """Keep what is new as it is: whatever happens now, it is not lost. Whether it is new."""
+        """Store a finding before it is shrunk. Return True if its identity is new."""
         new = finding.id not in self.found and finding.id not in self.pending
         if new:
             self.pending[finding.id] = finding
         return new
 
     def shorter(self, small: Finding) -> None:
-        """Keep what was shrunk in the place of what it was, before the rest of the round is."""
+        """Replace a pending finding by its shrunk form, before the round ends."""
         self.pending = {
-            name: each for name, each in self.pending.items() if _example(each) != _example(small)
+            name: old for name, old in self.pending.items() if _example(old) != _example(small)
         }
         if small.id not in self.found and small.id not in self.accepted:
             self.pending[small.id] = small
 
-    def shrunk(self, found: Sequence[Finding], smaller: Iterable[Finding]) -> None:
-        """The end of a round: what was seen in it, and what that was shrunk to."""
+    def shrunk(self, findings: Sequence[Finding], smaller: Iterable[Finding]) -> None:
+        """End a round: add the shrunk findings, and drop the pending ones."""
         for small in smaller:
             self.add(small)
-        if found:
+        if findings:
             self.pending.clear()
 
     def add(self, small: Finding) -> None:
-        """A finding, or another way to see one."""
+        """Add a finding. Of two with one identity, prefer a minimal trace, then a short one."""
         self.known.append(small.mark)
         if small.id in self.accepted:
             self.met.add(small.id)
             return
         old = self.found.setdefault(small.id, small)
-        shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
+        shorter = min(old, small, key=lambda one: (not one.trace.minimal, len(one.trace.rows)))
         self.found[small.id] = shorter
 
     def reopen(self, ids: Iterable[str]) -> set[str]:
-        """Return those of the identities that are findings, and take them as only seen again."""
+        """Move findings back to the pending ones. Return the identities moved."""
         again = set(ids) & self.found.keys()
         self.pending |= {name: self.found.pop(name) for name in again}
         return again
 
     def settle(self) -> None:
-        """The end: what is left as it was seen is a finding, too."""
+        """End the search: add the pending findings without shrinking them."""
         for finding in self.pending.values():
             self.add(finding)
         self.pending.clear()
 
     def all(self) -> list[Finding]:
-        """All there are so far; the plainest first."""
+        """Return all findings so far, the plainest first."""
         every = {**self.pending, **self.found}.values()
-        return sorted(every, key=lambda each: each.plainness)
+        return sorted(every, key=lambda finding: finding.plainness)
 
 
 def _example(finding: Finding) -> tuple[str, int, str]:
-    """Where it was seen, and as what."""
+    """Return a finding's configuration, example number and clause."""
     return finding.trace.config_name, finding.first, finding.mark.clause
 
 
-def groups(found: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """What is shrunk one after the other: clause by clause, those with few transitions first."""
+def groups(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
+    """Return one group per clause. In a group, findings with few transitions are shrunk first."""
     order = sorted(
-        found,
-        key=lambda each: (
-            each.mark.clause,
-            len(set(each.mark.transitions)),
-            len(each.trace.rows),
-            each.first,
-            each.trace.config_name,
+        findings,
+        key=lambda finding: (
+            finding.mark.clause,
+            len(set(finding.mark.transitions)),
+            len(finding.trace.rows),
+            finding.first,
+            finding.trace.config_name,
         ),
     )
-    return [tuple(group) for _, group in groupby(order, key=lambda each: each.mark.clause)]
+    return [tuple(group) for _, group in groupby(order, key=lambda finding: finding.mark.clause)]
 
 
 def run(
@@ -227,11 +225,11 @@ def run(
     accepted: AcceptedFindings | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
+    """Run the plan. Ctrl-C or the time limit ends the search and returns the result so far.
 
-    ``keep`` is given all findings, the plainest first, as soon as one is seen, and again each
-    time one got shorter: a caller that writes them down loses nothing. ``workers`` run the tasks;
-    without any, the engine does. Examples that show what is ``accepted`` are passed over.
+    ``keep`` is called with all findings, the plainest first, after each new and each shrunk
+    finding. A caller that stores the findings loses none. ``workers`` run the tasks, by default on
+    ``engine`` in this process. The search ignores ``accepted`` findings.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.protocol.config import CONFIGS
@@ -254,8 +252,7 @@ def search(
     accepted: AcceptedFindings | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Run the plan with workers that have the engine. ``clock``: that of a campaign which goes
-    on."""
+    """Run the plan with workers that hold the engine. ``clock``: clock of a resumed campaign."""
     known, now = accepted or AcceptedFindings(), clock or Clock(plan.seconds)
     return _Campaign(subject, plan, workers, known, keep, progress, now).run()
 
@@ -295,18 +292,18 @@ class _Campaign:
         self.schedule = Schedule(plan, list(self.blanks))
         self.outcome.planned = self.schedule.planned
         self.until = math.inf
-        """When this round has to leave off searching."""
+        """End of the time for searching in this round."""
         self.findings = Collected(accepted.ids)
         self.waiting: list[Finding] = []
-        """To be shrunk when every configuration had its examples."""
+        """Findings to shrink once every configuration has run its ``FLOOR`` examples."""
 
     def stop(self) -> bool:
-        """Ctrl-C, or no time left. What was done before takes none."""
+        """Return True on Ctrl-C or if the time is over. Results in a journal need no time."""
         late = self.clock.over() and not self.workers.memory
         return interrupts.arrived() or self.workers.over or late
 
     def leave_off(self) -> bool:
-        """Ctrl-C, or no time left for searching."""
+        """Return True on Ctrl-C, or if no time is left for searching."""
         return interrupts.arrived() or time.monotonic() > self.until
 
     def run(self) -> Outcome:
@@ -319,7 +316,7 @@ class _Campaign:
             except (EngineFailed, EngineUnusable) as problem:
                 if not self.findings.all():
                     raise
-                outcome.unusable = str(problem)  # and what was found before it stays
+                outcome.unusable = str(problem)  # The findings so far are still reported.
             outcome.interrupted |= interrupts.arrived()
         outcome.out_of_time |= self.out_of_time()
         self.findings.settle()
@@ -329,12 +326,12 @@ class _Campaign:
         return outcome
 
     def out_of_time(self) -> bool:
-        """Whether the time was over before the examples were run that are planned."""
+        """Return True if the time ended before the planned examples were run."""
         planned = self.plan.examples is not None
         return planned and self.clock.over() and not self.schedule.done
 
     def rounds(self) -> None:
-        """Round by round; or batch by batch, up to the first finding."""
+        """Run round after round, or batch after batch up to the first finding."""
         while not (self.schedule.done or self.stop()):
             whole = self.few or self.below()
             self.until = self.clock.end if whole else self.clock.share(SEARCHING)
@@ -346,7 +343,7 @@ class _Campaign:
                     return
                 for rest in filter(None, rests):
                     self.schedule.cut(rest)
-        long = [each for each in self.findings.found.values() if not each.trace.minimal]
+        long = [finding for finding in self.findings.found.values() if not finding.trace.minimal]
         if self.waiting or (long and (self.plan.floor or not self.stop())):
             self.outcome.out_of_time = self.out_of_time()
             if self.plan.floor:
@@ -354,11 +351,11 @@ class _Campaign:
             self.shrink([*self.waiting, *long])
 
     def below(self) -> bool:
-        """Whether a configuration lacks examples without which there is no verdict."""
+        """Return True if the plan has a floor that some configuration has not reached."""
         return self.plan.floor and any(self.outcome.run[name] < FLOOR for name in self.blanks)
 
     def others(self, rest: ExampleBatch | None) -> None:
-        """Look for others in what is left of the batch that showed the first, up to so many."""
+        """Search the rest of the first finding's batch, up to ``plan.distinct`` findings."""
         for _ in range(1, self.plan.distinct or 1):
             if rest is None or self.stop():
                 return
@@ -366,12 +363,12 @@ class _Campaign:
             (rest,) = self.round([replace(rest, until=math.inf)])
 
     def round(self, batches: list[ExampleBatch]) -> list[ExampleBatch | None]:
-        """Search what is due, as far as the time for it goes, and shrink what was found; what is
-        left of each batch."""
+        """Search the batches as far as time allows, and shrink the findings. Return the unfinished
+        rest of each batch, or None for a finished batch."""
         outcome = self.outcome
-        outcome.configs += [each.name for each in batches if each.name not in outcome.configs]
+        outcome.configs += [batch.name for batch in batches if batch.name not in outcome.configs]
         known = tuple(self.findings.known)
-        batches = [replace(each, first=outcome.run[each.name] - each.done) for each in batches]
+        batches = [replace(batch, first=outcome.run[batch.name] - batch.done) for batch in batches]
         tasks = [
             Search(self.plan, batch, self.blanks[batch.name], known, self.accepted, self.few)
             for batch in batches
@@ -387,7 +384,7 @@ class _Campaign:
                 self.progress(batches[number].name, count, total or count)
 
         results = self.workers.map(tasks, event, self.leave_off)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         before = outcome.coverage.size
         for batch, result in zip(batches, results, strict=True):
             outcome.run[batch.name] += result.examples
@@ -395,12 +392,12 @@ class _Campaign:
             outcome.spent[batch.name] += round(1000 * result.seconds)
             outcome.accepted |= result.accepted
             outcome.shown += result.shown
-            found += result.findings
-        for finding in found:
+            findings += result.findings
+        for finding in findings:
             self.saw(finding)
-        if found and outcome.first is None:
+        if findings and outcome.first is None:
             outcome.first = outcome.coverage.commands, outcome.examples, self.clock.taken()
-        self.waiting += found
+        self.waiting += findings
         if not self.below():
             self.shrink(self.waiting)
         outcome.points.append(self.point(outcome.coverage.size > before))
@@ -412,22 +409,22 @@ class _Campaign:
         return Point(seconds, outcome.examples, outcome.coverage.size, len(known), new)
 
     def saw(self, finding: Finding) -> None:
-        """Whatever happens now, it is not lost."""
+        """Store a finding at once, so that it is never lost."""
         if self.findings.saw(finding):
             self.keep(self.findings.all())
 
-    def shrink(self, found: list[Finding]) -> None:
-        """Make findings of what was seen."""
-        found, self.waiting = [*found], []
-        again = self.findings.reopen(each.id for each in found)
-        known = tuple(each for each in self.findings.known if each.id not in again)
-        share = self.share(len(found))
+    def shrink(self, findings: list[Finding]) -> None:
+        """Shrink findings, including those that an earlier round shrank only in part."""
+        findings, self.waiting = [*findings], []
+        again = self.findings.reopen(finding.id for finding in findings)
+        known = tuple(identity for identity in self.findings.known if identity.id not in again)
+        share = self.share(len(findings))
         plan = replace(self.plan, shrink=share)
-        tasks = [Shrink(plan, group, known) for group in groups(found)]
-        replays, most = 0, share * len(found)
+        tasks = [Shrink(plan, group, known) for group in groups(findings)]
+        replays, most = 0, share * len(findings)
 
         def shorter(number: int, what: Finding | int) -> None:
-            """What was shrunk is kept before the rest of the round is."""
+            """Store a shrunk finding before the round ends."""
             nonlocal replays
             del number
             if isinstance(what, Finding):
@@ -440,13 +437,13 @@ class _Campaign:
         results = self.workers.map(tasks, shorter, self.stop)
         self.outcome.replays += sum(result.replays for result in results)
         smaller = chain.from_iterable(result.smaller for result in results)
-        self.findings.shrunk(found, filter(None, smaller))
-        if found:
+        self.findings.shrunk(findings, filter(None, smaller))
+        if findings:
             self.keep(self.findings.all())
 
     def share(self, count: int) -> int:
-        """Return the replays for each of so many findings; half of what is left for the rounds
-        to come."""
+        """Return the limit of replays for each of ``count`` findings. Until the last batch is
+        searched, half of the budget is reserved for later rounds."""
         if self.few or self.plan.examples is None or not count:
             return self.plan.shrink
         most = max(REPLAYS, PER_EXAMPLE * self.plan.examples) - self.outcome.replays
@@ -454,12 +451,12 @@ class _Campaign:
 
 
 def possible(offered: Capabilities, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
-    """Return the configurations that the engine can take; the others are noted with the reason.
+    """Return the configurations accepted by the engine, and note the refused ones with reasons.
 
-    Raises :class:`EngineUnusable` if there is none.
+    Raises :class:`EngineUnusable` if all are refused.
     """
-    refused = {name: offered.refuses(each) for name, each in plan.configs.items()}
-    possible = {name: each for name, each in plan.configs.items() if refused[name] is None}
+    refused = {name: offered.refuses(config) for name, config in plan.configs.items()}
+    possible = {name: config for name, config in plan.configs.items() if refused[name] is None}
     reasons = {name: why for name, why in refused.items() if why is not None}
     if not possible:
         words = "; ".join(f"{name}: {why}" for name, why in reasons.items())

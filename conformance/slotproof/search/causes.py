@@ -1,12 +1,12 @@
-"""Causes: findings of one bug, put together.
+"""Causes: findings of one bug, grouped.
 
-Which clause breaks first depends on the other events of an iteration, so one bug has many
+The clause violated first depends on the other events of an iteration, so one bug has many
 identities. Two findings share a cause if one patch of a known bug removes both
-(:mod:`slotproof.search.patches`), or if one change of the spec explains both. A finding that a
-patch removes shares nothing with a finding that this patch leaves. All others have one cause where
-the build differs in one method from a base that shows none of them. Else they share a cause if
-the same event, of a turn or of a plain request, departs first, or if they break the same clauses
-and depart in the same variables; crashes and stalls if their words are the same.
+(:mod:`slotproof.search.patches`), but not if it removes only one. The remaining findings all share
+a cause if the build differs in one method from a base without them. Otherwise, crashes and stalls
+share a cause if their messages are equal. Other findings share a cause in three cases: one change
+of the spec explains both, the same event departs first, or the clauses and the departing variables
+are equal.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from slotproof.search.symptoms import symptoms
 
 @dataclass(frozen=True)
 class Cause:
-    """The findings of one bug."""
+    """Findings of one bug."""
 
     name: str
-    """The patch that removes them, or the identity of the plainest finding."""
+    """Patch that removes the findings, or the identity of the plainest finding."""
     why: str
-    """A sentence: the reason to take them for one bug."""
+    """Reason for treating the findings as one bug, in a sentence."""
     findings: tuple[Finding, ...]
-    """One of each identity, the plainest first."""
+    """One finding of each identity, the plainest first."""
     patch: str = ""
-    """The patch of a known bug that removes each of them; empty: none does."""
+    """Patch of a known bug that removes every finding, or empty."""
 
 
 def causes(
@@ -40,12 +40,12 @@ def causes(
     words: Mapping[str, str] = MappingProxyType({}),
     method: str = "",
 ) -> list[Cause]:
-    """Group findings by cause. Causes that no patch removes come first, then the plainest.
+    """Group findings by cause. Causes without a patch come first, and plain causes before others.
 
-    ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch;
-    ``method`` is the only one that differs from a build that shows none of the findings.
+    ``removed``: patches by identity. ``words``: descriptions by patch. ``method``: the only method
+    in which the build differs from a build without the findings.
     """
-    looks = {id(each): _look(each) for each in findings}
+    looks = {id(finding): _look(finding) for finding in findings}
 
     def linked_to(one: Finding, other: Finding) -> bool:
         patches = removed.get(one.id), removed.get(other.id)
@@ -61,20 +61,20 @@ def causes(
 
     groups: list[list[Finding]] = []
     for finding in findings:
-        linked = [group for group in groups if any(linked_to(finding, each) for each in group)]
-        merged = [finding, *(each for group in linked for each in group)]
+        linked = [group for group in groups if any(linked_to(finding, member) for member in group)]
+        merged = [finding, *(member for group in linked for member in group)]
         groups = [group for group in groups if group not in linked] + [merged]
     made = [_cause(group, removed, words, method) for group in groups]
     return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
 
 
 def _event(finding: Finding) -> str:
-    """The transition that departs first; that of a plain request is the one of a turn."""
+    """Return the transition that departs first. A plain request's transition counts as a turn's."""
     return finding.mark.at.replace("T-PLAIN-", "T-")
 
 
 def _look(finding: Finding) -> tuple[object, ...]:
-    """The clauses that it breaks, the first of them, and the variables in which it departs."""
+    """Return the finding's clause, all violated clauses, and the variables that depart."""
     shown = symptoms(finding.trace, finding.mark)
     return finding.mark.clause, shown.clauses, shown.departs
 
@@ -83,23 +83,24 @@ def _cause(
     group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str], method: str
 ) -> Cause:
     plainest: dict[str, Finding] = {}
-    for each in sorted(group, key=lambda each: each.plainness):
-        plainest.setdefault(each.id, each)
-    found = tuple(plainest.values())
-    first = found[0]
+    for finding in sorted(group, key=lambda finding: finding.plainness):
+        plainest.setdefault(finding.id, finding)
+    members = tuple(plainest.values())
+    first = members[0]
     patch = removed.get(first.id, "")
     if patch:
-        return Cause(patch, words.get(patch, ""), found, patch)
+        return Cause(patch, words.get(patch, ""), members, patch)
     if method:
-        return Cause(first.id, f"its Python files differ from the base's in {method} alone", found)
-    shared = [each.words for each in first.trace.explained or () if each.always]
-    shared = [each for each in shared if all(each in other.trace.changes for other in found)]
+        why = f"the build's Python files differ from the base's only in {method}"
+        return Cause(first.id, why, members)
+    changes = [change.words for change in first.trace.explained or () if change.always]
+    shared = [text for text in changes if all(text in other.trace.changes for other in members)]
     if shared:
-        return Cause(first.id, f"as if {shared[0]}", found)
-    if first.mark.what or len(found) == 1:
-        return Cause(first.id, "", found)
-    linked = any(one.trace.changes & other.trace.changes for one, other in combinations(found, 2))
+        return Cause(first.id, f"as if {shared[0]}", members)
+    if first.mark.what or len(members) == 1:
+        return Cause(first.id, "", members)
+    linked = any(one.trace.changes & other.trace.changes for one, other in combinations(members, 2))
     why = "the same changes of the spec explain them" if linked else "they break the same clauses"
-    if len({_event(each) for each in found}) == 1:
+    if len({_event(finding) for finding in members}) == 1:
         why = f"{_event(first)} departs from the spec first"
-    return Cause(first.id, why, found)
+    return Cause(first.id, why, members)

@@ -1,7 +1,7 @@
 """Workers on a Ray cluster: the same tasks, on machines that have slotproof and the build.
 
-A process of the cluster starts its engine once. Where one is lost, with its machine or alone, its
-task is run again from its start; what it told before is kept. Ray is an extra (``slotproof[ray]``).
+Each process of the cluster starts its engine once. If a process or machine is lost, its task starts
+again. Findings reported before the loss stay. Ray is an extra (``slotproof[ray]``).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from slotproof.support import bounds
 from slotproof.support.sources import digest
 
 LOCAL, HERE = "local", "auto"
-"""Addresses: a cluster of this machine, for this call; the one that this machine belongs to."""
+"""Addresses: a new cluster on this machine, and the cluster that this machine belongs to."""
 AGAIN = 3
-"""Times that a task is tried: after so many lost workers it is the task that ends them."""
+"""Maximum attempts of a task. If each of them loses its worker, the task must be the cause."""
 STORE_BYTES = 200 << 20
-"""Of a local cluster's object store; Ray would take a third of the memory."""
+"""Bytes of a local cluster's object store. Ray's default is a third of the memory."""
 _CONNECT = 5.0
-"""Seconds in which a cluster has to answer."""
+"""Timeout for a cluster's answer, in seconds."""
 _ASKED = 0.5
-"""Seconds from one time that a worker asks whether to stop, or tells what it saw, to the next."""
+"""Seconds between two checks for a stop request in a worker."""
 
 
 class Mailbox:
-    """An actor beside this process: what workers tell, and whether they are to stop."""
+    """Ray actor on this machine: holds the workers' events, and the request to stop."""
 
     def __init__(self) -> None:
         self._told: list[Told] = []
@@ -54,7 +54,7 @@ class Mailbox:
         return told
 
     def stop(self, call: int) -> None:
-        """Tasks of that call, and of those before, are to end."""
+        """Ask tasks of this call, and of earlier calls, to end."""
         self._stopped = call
 
     def stopped(self) -> int:
@@ -62,24 +62,24 @@ class Mailbox:
 
 
 def _work(
-    mailbox: Any, spec: EngineSpec, here: tuple[str, str], place: tuple[int, int], task: Task[R]
+    mailbox: Any, spec: EngineSpec, own: tuple[str, str], place: tuple[int, int], task: Task[R]
 ) -> R:
-    """Run a task in a process of the cluster. Raises :class:`EngineUnusable` where that has another
-    slotproof or another build."""
+    """Run a task in a process of the cluster. Raises :class:`EngineUnusable` if the process has a
+    different slotproof or build."""
     ray, (call, number), asked = importlib.import_module("ray"), place, [time.monotonic(), False]
     engine = Mine.opened(spec)
-    for what, mine, yours in zip(
-        ("slotproof", "engine"), (digest(), built(engine).title), here, strict=True
+    for what, has, wanted in zip(
+        ("slotproof", "engine"), (digest(), built(engine).title), own, strict=True
     ):
-        if mine != yours:
+        if has != wanted:
             raise EngineUnusable(
-                f"a worker of the cluster has another {what} than this machine: {mine}, not {yours}"
+                f"a worker of the cluster has another {what} than this machine: {has}, not {wanted}"
             )
 
     def tell(what: Finding | int) -> None:
         kept = mailbox.put.remote(call, number, what)
         if isinstance(what, Finding):
-            ray.get(kept)  # it is there, should this worker be lost
+            ray.get(kept)  # Wait for delivery, so that the loss of this worker loses no finding.
 
     def stop() -> bool:
         if not asked[1] and time.monotonic() - asked[0] > _ASKED:
@@ -90,16 +90,16 @@ def _work(
 
 
 class Cluster(Elsewhere):
-    """Processes of a cluster. Where one is lost, its task is run again."""
+    """Processes of a cluster. The task of a lost process is run again."""
 
     def __init__(self, ray: ModuleType, spec: EngineSpec, jobs: int, title: str) -> None:
         super().__init__(jobs)
         self._ray = ray
-        here = ray.get_runtime_context().get_node_id()
-        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
+        node = ray.get_runtime_context().get_node_id()
+        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         options = {"num_cpus": 0, "scheduling_strategy": beside}
         self._mailbox = ray.remote(Mailbox).options(**options).remote()
-        self._given = [ray.put(each) for each in (spec, (digest(), title))]
+        self._given = [ray.put(value) for value in (spec, (digest(), title))]
         self._work = ray.remote(_work).options(num_cpus=1, max_retries=AGAIN - 1)
 
     def submit(self, number: int, task: Task[R]) -> Future[R]:
@@ -121,25 +121,25 @@ class Cluster(Elsewhere):
         except exceptions.RayTaskError as error:
             raise error.cause from None
         except exceptions.RayError as error:
-            raise EngineUnusable(f"a task was lost with {AGAIN} workers: {_line(error)}") from None
+            raise EngineUnusable(f"a task lost its worker {AGAIN} times: {_line(error)}") from None
 
     def close(self) -> None:
-        """Ask the workers to end; the cluster ends them, and their engines."""
+        """Ask the workers to end. The cluster ends them and their engines."""
         with contextlib.suppress(Exception):
             self._mailbox.stop.remote(self._call)
 
 
 def _line(error: BaseException) -> str:
-    """The last line of what an exception says of itself, which is its reason."""
-    lines = [each.strip() for each in str(error).splitlines() if each.strip()]
+    """Return the last line of an exception's message, which states its reason."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[-1][: bounds.REASON_CHARS]
 
 
 @contextmanager
 def cluster(address: str, spec: EngineSpec, jobs: int | None, engine: str) -> Iterator[Cluster]:
-    """Workers on the cluster of that address; as many as it has processors, or as are asked for.
+    """Yield workers on the cluster at an address: ``jobs``, or one per processor.
 
-    Raises :class:`EngineUnusable` with one line where there is none, or no Ray.
+    Raises :class:`EngineUnusable` with one line if no cluster answers, or Ray is missing.
     """
     ray = _imported()
     if address not in (LOCAL, HERE):
@@ -147,14 +147,14 @@ def cluster(address: str, spec: EngineSpec, jobs: int | None, engine: str) -> It
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         _connect(ray, address, jobs)
-    finally:  # Ray puts handlers of its own in the place of ours
+    finally:  # Ray replaces our handlers
         for number, handler in handlers.items():
             signal.signal(number, handler)
     try:
-        there = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        if jobs is not None and jobs > there:
-            raise EngineUnusable(f"--jobs {jobs}: the cluster has {there} processors")
-        with contextlib.closing(Cluster(ray, spec, jobs or there, engine)) as workers:
+        processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        if jobs is not None and jobs > processors:
+            raise EngineUnusable(f"--jobs {jobs}: the cluster has {processors} processors")
+        with contextlib.closing(Cluster(ray, spec, jobs or processors, engine)) as workers:
             yield workers
     finally:
         ray.shutdown()
@@ -168,22 +168,22 @@ def _imported() -> ModuleType:
         return importlib.import_module("ray")
     except ModuleNotFoundError as error:
         raise EngineUnusable(
-            f"--ray needs Ray, and there is no {error.name}: pip install 'slotproof[ray]'"
+            f"--ray needs Ray, but {error.name} is not installed: pip install 'slotproof[ray]'"
         ) from None
 
 
 def _answers(address: str) -> None:
-    """Ask before Ray does, which waits for minutes."""
+    """Raise if nothing listens at the address. Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
         raise EngineUnusable(
-            f"--ray {address!r}: neither {LOCAL}, nor {HERE}, nor HOST:PORT, nor ray://HOST:PORT"
+            f"--ray {address!r} is no address: use {LOCAL}, {HERE}, HOST:PORT or ray://HOST:PORT"
         )
     try:
         socket.create_connection((host, int(port)), _CONNECT).close()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise EngineUnusable(f"--ray {address}: no cluster answers there: {reason}") from None
+        raise EngineUnusable(f"--ray {address}: no cluster answers: {reason}") from None
 
 
 def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
@@ -201,7 +201,7 @@ def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
                 ray.init(address=address, **options)
         except Exception as error:  # noqa: BLE001  # Ray raises many kinds
             ray.shutdown()
-            if not left:  # one of this machine may not be up in Ray's 30 s
+            if not left:  # A local cluster may need more than Ray's 30 s to start.
                 raise EngineUnusable(f"--ray {address}: {_line(error)}") from None
         else:
             return

@@ -1,10 +1,10 @@
-"""A build as a gate sees it; and another build, the base, as its baseline.
+"""A gate on a build, the head, with a second build, the base, as its baseline.
 
-What the base does is known, whatever finds it. Its search and that of the head draw the same
-commands, but what one meets the other may miss: what is new after both is tried on the base again.
+The gate accepts every finding of the base. The searches of base and head draw the same commands,
+but one may meet a bug missed by the other. So the gate replays the head's new findings on the base.
 
-A known bug ends examples that would go on, and hides others. So where there are patches of known
-bugs, a gate looks at the builds with all that fit, and for a part of its time without any.
+A known bug ends examples early, and so hides more bugs. If patches of known bugs fit the builds, a
+gate searches most of its time with all patches, and the rest without any.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from slotproof.support import interrupts
 
 _IN_BASE = "in the base, "
 BEHIND = 0.75
-"""Of a gate's time and examples: so much is for the builds with patches."""
+"""Share of a gate's time and examples spent on the builds with patches."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A build and its base, with patches or without."""
+    """Part of a gate: a build and its base, both with patches or both without."""
 
     name: str
-    """``patched``, ``unpatched``; empty where there is nothing to choose."""
+    """``patched`` or ``unpatched``. Empty if the engine has no patches, or the user chose them."""
     spec: EngineSpec
     base: EngineSpec | None
     plan: Plan
     share: float = 1.0
-    """The part of what the gate was given."""
+    """Share of the gate's time and examples."""
 
 
 def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -> list[Part]:
-    """Return the parts of a gate, the one that its verdict rests on first; one, if the user has
-    ``chosen`` the patches, or there are none."""
+    """Return the parts of a gate. The first part decides the verdict. If the user has ``chosen``
+    the patches, or the engine has none, there is only one part."""
     if chosen or not words_of(spec.text):
         return [Part("", spec, base, plan)]
 
@@ -61,7 +61,7 @@ def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -
         return replace(plan, seconds=seconds, examples=examples, floor=of == BEHIND)
 
     patched = [
-        each and replace(each, patches=patches_for(each.text, [ALL])) for each in (spec, base)
+        build and replace(build, patches=patches_for(build.text, [ALL])) for build in (spec, base)
     ]
     assert patched[0] is not None
     return [
@@ -72,17 +72,17 @@ def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -
 
 @dataclass
 class Looked:
-    """What a gate saw of a build."""
+    """Result of replaying the baseline on a build, and of searching the build."""
 
     gate: Gate
     outcome: Outcome
     judged: list[Judged]
     searched: dict[str, Any]
-    """The search, in the words of a run's JSON."""
+    """Summary of the search, as in the JSON of a run."""
 
     @property
     def cut(self) -> str:
-        """Why the search says little; empty if it does not."""
+        """Reason why the search is inconclusive, or empty."""
         if self.searched["interrupted"]:
             return "interrupted"
         return self.searched["unusable"] or (
@@ -93,25 +93,25 @@ class Looked:
 def look(
     spec: EngineSpec, baseline: Baseline, plan: Plan, jobs: int, folder: Folder, tell: Progress
 ) -> Looked:
-    """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
+    """Replay the baseline, search, and judge. Raises ``EngineUnusable`` with one line."""
     tell("starting", 0, 0)
     with closing(spec.open()) as engine:
         plan = plan.of(engine.capabilities)
-        it = Gate(engine, versioned(engine), baseline, plan, tell=tell)
+        gate = Gate(engine, versioned(engine), baseline, plan, tell=tell)
         with interrupts.noted():
-            it.replay()
+            gate.replay()
             with workers_for(engine, spec, jobs) as processes:
                 outcome = campaign.run(
-                    engine, spec.text, plan, tell, folder.keep, processes, it.accepted
+                    engine, spec.text, plan, tell, folder.keep, processes, gate.accepted
                 )
-            judged = it.judge(outcome.findings)
-            folder.keep([each.finding for each in judged])
-        return Looked(it, outcome, judged, report.summary(outcome, plan, engine.capabilities))
+            judged = gate.judge(outcome.findings)
+            folder.keep([judgement.finding for judgement in judged])
+        return Looked(gate, outcome, judged, report.summary(outcome, plan, engine.capabilities))
 
 
 @dataclass
 class Compared:
-    """A part of a gate: the build, and its base if it has one."""
+    """Results of a part of a gate: of the build, and of its base if there is one."""
 
     part: Part
     head: Looked
@@ -119,16 +119,16 @@ class Compared:
 
     @property
     def cut(self) -> str:
-        """Why a search says little; empty if none does."""
+        """Reason why a search is inconclusive, or empty."""
         of_base = self.base.cut if self.base else ""
-        return self.head.cut or (of_base and f"of the base: {of_base}")
+        return self.head.cut or (of_base and f"search of the base: {of_base}")
 
 
 def compare(
     part: Part, baseline: Baseline, jobs: int, folders: Sequence[Folder], tell: Progress
 ) -> Compared:
-    """Look at the base, then at the build, and judge what only the build does. ``folders`` are for
-    the traces of the build and of the base."""
+    """Search the base, then the build, and judge only the build's findings. ``folders``: folder for
+    the build's traces, and folder for the base's traces."""
 
     def named(build: str) -> Progress:
         words = ", ".join(filter(None, (part.name, build)))
@@ -144,44 +144,43 @@ def compare(
         against(base, spec, before.gate.build.title, head, folder, named("base"))
     confirm(spec, head, folder, of_head)
     by_patches(spec, head, before is not None, of_head)
-    for kept, looked in zip(folders, (head, before), strict=True):
-        kept.stay += [each.finding for each in looked.judged] if looked else []
+    for target, looked in zip(folders, (head, before), strict=True):
+        target.stay += [judgement.finding for judgement in looked.judged] if looked else []
     return Compared(part, head, before)
 
 
 def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
-    """Return the folder for traces of a build, with patches and without."""
+    """Return the folder for a build's traces. Their names tell if the build had patches."""
     stems = {False: spec.stem, True: replace(spec, patches=spec.patches or (ALL,)).stem}
     names = {patched: by_mark(f"{stem}-seed{seed}") for patched, stem in stems.items()}
-    return Folder(out, lambda number, each: names[bool(each.trace.patches)](number, each))
+    return Folder(out, lambda number, finding: names[bool(finding.trace.patches)](number, finding))
 
 
 def new(parts: Sequence[Looked]) -> list[Cause]:
-    """Return the causes of what is new in any part. Of findings with one identity that of the first
-    part stays: behind patches it is another bug than those that are patched."""
-    gates = [part.gate for part in parts]
-    found: dict[str, Finding] = {}
+    """Return the causes of the new findings of all parts. Of two findings with one identity, the
+    first part's stays: with all patches in place, this finding comes from a bug without a patch."""
+    findings: dict[str, Finding] = {}
     removed: dict[str, str] = {}
     words: dict[str, str] = {}
     for part in parts:
-        new = {each.finding.id: each.finding for each in part.judged if each.new}
-        removed |= {id_: patch for id_, patch in part.gate.removed.items() if id_ not in found}
+        of_part = [judgement.finding for judgement in part.judged if judgement.new]
+        removed |= {id_: patch for id_, patch in part.gate.removed.items() if id_ not in findings}
         words |= part.gate.words
-        found = new | found
-    method = next(filter(None, (gate.method for gate in gates)), "")
-    return causes([*found.values()], removed, words, method)
+        findings = {finding.id: finding for finding in of_part} | findings
+    method = next((part.gate.method for part in parts if part.gate.method), "")
+    return causes([*findings.values()], removed, words, method)
 
 
 def baseline_of(base: Looked, folder: Folder) -> Baseline:
-    """All that the base does, as groups that any engine may be in."""
-    name, known = base.gate.name, base.gate.baseline
-    small_or_not = [replace(each, judged=True) for each in base.judged]
-    found = new([replace(base, judged=small_or_not)])
-    with_new = base.gate.updated(small_or_not, found, lambda each: _file(each, folder, known))
-    old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
-    for index in range(len(known.groups), len(old)):
+    """Return the findings of the base as groups that match any engine."""
+    name, baseline = base.gate.name, base.gate.baseline
+    judged = [replace(judgement, judged=True) for judgement in base.judged]
+    fresh = new([replace(base, judged=judged)])
+    with_new = base.gate.updated(judged, fresh, lambda finding: _file(finding, folder, baseline))
+    old = [replace(group, engine="*") if group.covers(name) else group for group in with_new.groups]
+    for index in range(len(baseline.groups), len(old)):
         old[index] = replace(old[index], reason=_IN_BASE + base.gate.build.title)
-    return replace(known, groups=tuple(old))
+    return replace(baseline, groups=tuple(old))
 
 
 def against(
@@ -192,17 +191,17 @@ def against(
     folder: Folder,
     tell: Progress = lambda *_: None,
 ) -> None:
-    """What is new, or not judged, is tried on the base: what it does as well becomes a group. The
-    rest comes from what the head, ``spec``, has changed."""
-    if interrupts.arrived() or all(each.group for each in head.judged):
+    """Replay new and unjudged findings on the base, and accept those that reproduce there. The
+    others come from the changes of the head, ``spec``."""
+    if interrupts.arrived() or all(judgement.group for judgement in head.judged):
         return
     with closing(base.open()) as engine, interrupts.noted():
         before = Gate(engine, name, Baseline(), head.gate.plan)
-        for index, each in enumerate(head.judged):
-            tell("replaying what is new", index, len(head.judged))
-            if not each.group and before.shows(each.finding.trace):
-                head.judged[index] = _known(head.gate, each, name, folder)
-        if all(each.group for each in head.judged):
+        for index, judgement in enumerate(head.judged):
+            tell("replaying new findings", index, len(head.judged))
+            if not judgement.group and before.shows(judgement.finding.trace):
+                head.judged[index] = _accepted(head.gate, judgement, name, folder)
+        if all(judgement.group for judgement in head.judged):
             return
         old, new = base.package(), spec.package()
         if old and new and engine.capabilities == head.gate.engine.capabilities:
@@ -210,34 +209,34 @@ def against(
 
 
 def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) -> None:
-    """Try patches of known bugs on what belongs to no group; ``on_base``: it is not the base's."""
-    if interrupts.arrived() or all(each.group for each in looked.judged):
+    """Try patches of known bugs on findings without a group. ``on_base``: the build has a base."""
+    if interrupts.arrived() or all(judgement.group for judgement in looked.judged):
         return
-    it = looked.gate
-    trials = Trials(spec, it.plan.seconds, lambda done, count: tell("patches", done, count))
-    looked.judged = it.try_patches(looked.judged, trials, on_base)
+    gate = looked.gate
+    trials = Trials(spec, gate.plan.seconds, lambda done, count: tell("patches", done, count))
+    looked.judged = gate.try_patches(looked.judged, trials, on_base)
 
 
 def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:
-    """Replay what is new in a fresh process; the files say where it does not show."""
-    new = [index for index, each in enumerate(head.judged) if each.new]
+    """Replay new findings in a fresh process, and note in their traces if they do not reproduce."""
+    new = [index for index, judgement in enumerate(head.judged) if judgement.new]
     findings = afresh.tried(spec, [head.judged[index].finding for index in new], tell)
     for index, finding in zip(new, findings, strict=True):
         head.judged[index] = replace(head.judged[index], finding=finding)
-    folder.keep([each.finding for each in head.judged])
+    folder.keep([judgement.finding for judgement in head.judged])
 
 
-def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:
-    """A finding in a group of its own, which is in the baseline from now on."""
-    file = _file(each.finding, folder, it.baseline)
-    added = it.baseline.with_new(each.finding.id, "*")
-    ids, traces = (each.finding.id,), (file,) if file else ()
+def _accepted(gate: Gate, judgement: Judged, name: str, folder: Folder) -> Judged:
+    """Add a group for a finding to the gate's baseline."""
+    file = _file(judgement.finding, folder, gate.baseline)
+    added = gate.baseline.with_new(judgement.finding.id, "*")
+    ids, traces = (judgement.finding.id,), (file,) if file else ()
     group = replace(added.groups[-1], reason=_IN_BASE + name, seen_as=ids, traces=traces)
-    it.baseline = replace(added, groups=(*added.groups[:-1], group))
-    return Judged(each.finding, group, "the base does the same on these commands")
+    gate.baseline = replace(added, groups=(*added.groups[:-1], group))
+    return Judged(judgement.finding, group, "the base has the same violation on these commands")
 
 
 def _file(finding: Finding, folder: Folder, baseline: Baseline) -> str | None:
-    """Where its trace is, from the folder of the baseline."""
+    """Return the path of a finding's trace, relative to the baseline's folder."""
     path = folder.path(finding)
     return None if path is None else os.path.relpath(path, baseline.folder)

@@ -1,8 +1,8 @@
-"""What is drawn of a request, and the tokens it is once that is known which it refers to.
+"""Drawn requests, and their tokens once the referenced texts exist.
 
-A prompt that copies an earlier one, or its answer, and a stop token that was an answer's, are
-drawn as "the last but two, up to one token past its second page". Which tokens these are is looked
-up when the request is sent: so what is drawn depends on nothing that an engine does.
+A prompt may copy an earlier prompt or answer, and a stop token may come from an earlier answer.
+Such a reference is drawn as "the last text but two, up to one token past its second KV page". The
+tokens are looked up when the request is sent. So the draw does not depend on the engine.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from hypothesis.strategies import SearchStrategy, builds, integers, one_of, samp
 from slotproof.protocol.config import EngineConfig
 
 SESSIONS = ("s1", "s2", "s3")
-"""Where there are more, two events rarely meet in one. A default run with eight missed a pair."""
+"""Names of sessions. With more names, two events rarely share a session: eight missed a pair."""
 FAMILIES = 3
-"""Prompts of one family share their beginning, so that the prefix tree is used."""
+"""Number of prompt families. Prompts of one family share a prefix, so the prefix tree is used."""
 LARGE = 8
-"""Pages of so many tokens are larger than most prompts."""
+"""Least page size, in tokens, that is larger than most prompts."""
 _PAGES = 4
-"""A copy leaves its original in one of so many pages."""
+"""Largest number of whole pages that a copy shares with its original."""
 
 
 def family(number: int, length: int) -> list[int]:
-    """The first tokens of a family; never 0, below 200.
+    """Return the first ``length`` tokens of a family. Every token is above 0 and below 200.
 
     >>> family(0, 3), family(1, 2)
     ([1, 2, 3], [61, 62])
@@ -35,16 +35,16 @@ def family(number: int, length: int) -> list[int]:
 
 
 class Chosen(NamedTuple):
-    """The session of a turn."""
+    """Session of a turn."""
 
     session: str
     opened: bool
-    """Whether it is opened first where it is not open."""
+    """True to open the session first if it is not open."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """What was said in a request: all of its prompt, and its answer as far as there is one."""
+    """Text of a request: its whole prompt, and its answer so far."""
 
     prompt: list[int]
     answer: list[int]
@@ -55,27 +55,27 @@ class Text:
 
 
 class Copy(NamedTuple):
-    """Which text, from the last one back, up to where, and what stands there instead."""
+    """Copy of an earlier text with a different end. ``back`` counts texts from the last one."""
 
     back: int
     pages: int
     past: int
-    """Tokens from the beginning of that page; -1 is the last one before it."""
+    """Tokens copied beyond ``pages`` whole pages. -1: the copy ends one token before the page."""
     then: str
-    """``other``: one token is another; ``swapped``: it and the next change places; both go on as
-    the text does. ``family``: a family goes on from there."""
+    """How the copy ends. ``other``: one token changes. ``swapped``: two tokens change places. Both
+    then continue as the original does. ``family``: tokens of a family follow."""
 
 
 class Limit(NamedTuple):
-    """As long as is possible with the tokens it may generate, or a little more or less."""
+    """Length of a turn at a limit, or slightly off it. The tokens to generate are part of it."""
 
     of: str
-    """``context`` or ``pool``; ``prompt``: it alone is as long as the smaller of them."""
+    """``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller of both."""
     over: int
 
 
 class Prompt(NamedTuple):
-    """What is drawn of a prompt: the beginning of a family, of another prompt, or up to a limit."""
+    """Drawn prompt: the beginning of a family, a copy of a text, or a length at a limit."""
 
     family: int
     length: int
@@ -84,7 +84,7 @@ class Prompt(NamedTuple):
     def tokens(
         self, past: list[int], texts: Sequence[Text], config: EngineConfig, max_new: int
     ) -> list[int]:
-        """The new tokens of a turn whose session has said ``past``.
+        """Return the new tokens of a turn in a session with history ``past``.
 
         >>> said, config = [Text([1, 2, 3, 4, 5], [9])], EngineConfig(page_size=4)
         >>> for past in (0, -1, 2):
@@ -106,7 +106,7 @@ class Prompt(NamedTuple):
             len(past) if fit else 0 :
         ]
         page = config.page_size
-        start = len(past) % page if fit else 0  # positions of the text are those of the row
+        start = len(past) % page if fit else 0  # Page boundaries count from the start of ``past``.
         pages = self.how.pages % (len(text) // page + 1)
         cut = max(0, pages * page + self.how.past - start)
         if cut >= len(text) or self.how.then == "family":
@@ -120,17 +120,17 @@ class Prompt(NamedTuple):
 
 
 class Again(NamedTuple):
-    """An earlier prompt once more, to be stopped by a token of the answer that it had."""
+    """An earlier prompt, repeated and stopped by a token of its first answer."""
 
     back: int
     place: int
     otherwise: int
-    """The stop token where there is no such prompt."""
+    """Stop token if no prompt fits."""
     other: str = ""
-    """Where that one stands as well: ``before`` or ``after`` the other."""
+    """Order of ``otherwise`` and the stop token: ``before`` or ``after`` it. Empty: left out."""
 
     def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], list[int]] | None:
-        """The whole prompt, and the stop tokens, for a session that has said ``past``.
+        """Return the whole prompt and the stop tokens for a session with history ``past``.
 
         >>> Again(0, 4, 7, "before").of([1], [Text([1, 2], [8, 9]), Text([3, 4], [5])])
         ([1, 2], [7, 8])
@@ -146,25 +146,24 @@ class Again(NamedTuple):
 
 
 def conversations(texts: Sequence[Text]) -> list[tuple[Text, Text]]:
-    """Two texts of which the second goes on where the first one ended, with its last token or
-    without.
+    """Return pairs of texts. The second continues the first, or all but the first's last token.
 
     >>> first, other = Text([1], [8, 9]), Text([1, 8, 9, 2], [5])
     >>> conversations([other, first]) == [(first, other)]
     True
     """
-    said = [each for each in texts if each.answer]
+    answered = [text for text in texts if text.answer]
     return [
         (first, then)
-        for first in said
-        for then in said
+        for first in answered
+        for then in answered
         if len(then.prompt) >= len(first.tokens)
         and then.prompt[: len(first.tokens) - 1] == first.tokens[:-1]
     ]
 
 
 def another(token: int) -> int:
-    """Not that one, and below 200.
+    """Return a different token, below 200.
 
     >>> another(1), another(199), another(249)
     (2, 1, 51)
@@ -173,13 +172,13 @@ def another(token: int) -> int:
 
 
 def following(past: list[int], texts: Sequence[Text]) -> list[Text]:
-    """Those that begin with what a session has said, and go on."""
+    """Return texts that continue a session's history."""
     count = len(past)
-    return [each for each in texts if len(each.tokens) > count and each.tokens[:count] == past]
+    return [text for text in texts if len(text.tokens) > count and text.tokens[:count] == past]
 
 
 def lengths(page: int) -> SearchStrategy[int]:
-    """Of prompts; where pages are large, some that end beside the end of a page."""
+    """Draw lengths of prompts. With large pages, some are next to a page boundary."""
     short, long = integers(0, 10), integers(0, 24)
     if page < LARGE:
         return one_of(short, long)
@@ -201,12 +200,11 @@ _LIMITS = [
 ]
 _share = len(_COPIES) // len(_LIMITS) // 4
 _hows = sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
-"""Drawn at once: a prompt is drawn more often than anything else."""
+"""Ways to make a prompt. A single draw picks a way, because prompts are drawn most often."""
 
 
 def prompts(lengths: SearchStrategy[int], families: SearchStrategy[int]) -> SearchStrategy[Prompt]:
-    """Of nine, four copy an earlier one, four are of the length that is drawn, and one is as long
-    as a limit allows."""
+    """Draw prompts. Of nine, four copy a text, four have the drawn length, one is at a limit."""
     return builds(Prompt, families, lengths, _hows)
 
 
@@ -220,4 +218,4 @@ chosen = sampled_from(
 families = integers(0, FAMILIES - 1)
 new_tokens = one_of(integers(1, 6), integers(0, 12))
 draft_sizes = tuples(integers(1, 12), integers(0, 6))
-"""Tokens allocated and committed; cut to what the configuration's drafts can do."""
+"""Draft tokens to allocate and to commit. Rules cap both at the configuration's drafts."""

@@ -1,9 +1,8 @@
 """The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
-What is drawn depends on the seed, the batch and the configuration, and on nothing an engine does
-(:mod:`slotproof.search.rules`). So a batch that was cut short goes on later where it
-was: what has been run before is drawn again, and not run. Nothing but this module knows that it
-is Hypothesis that draws.
+The seed, the batch and the configuration determine the examples. The engine's behaviour does not
+(:mod:`slotproof.search.rules`). So a batch cut short can resume: examples that were run before are
+drawn again, but not run again. Only this module starts Hypothesis.
 """
 
 from __future__ import annotations
@@ -33,47 +32,47 @@ from slotproof.support import bounds, garbage, interrupts
 from slotproof.traces.record import rows_of
 
 _SEEDS = 1009
-"""Turns of a campaign whose seeds are consecutive."""
+"""Number of batches with consecutive seeds in a campaign."""
 
 
 @dataclass
 class Searched:
-    """The result of a batch."""
+    """Result of a batch."""
 
     examples: int = 0
-    """Examples that were run to their end, or to their first violation."""
+    """Examples run to their end, or to their first violation."""
     coverage: Coverage = field(default_factory=Coverage)
     findings: list[Finding] = field(default_factory=list)
-    """Findings that nothing known explains, as they were seen."""
+    """Findings not explained by earlier findings, as first seen."""
     accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen, as they were seen."""
+    """Identities of accepted findings seen in the batch."""
     shown: Counter[str] = field(default_factory=Counter)
-    """By identity, known or not, how many examples ended with it."""
+    """Number of examples that ended in a finding, by identity. Accepted findings count, too."""
     rest: ExampleBatch | None = None
-    """What is left of it, where it was cut short."""
+    """Rest of a batch cut short."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Search:
-    """A task: run the examples of a batch, as far as there is time.
+    """A task: run the examples of a batch, as far as time allows.
 
-    A violation ends its example. Where nothing but the reporting is wrong, and that is
-    known, the example goes on, with those clauses ignored.
+    A violation ends its example. Exception: if only reporting clauses fail and the finding is not
+    new, the example continues and ignores these clauses.
     """
 
     plan: Plan
     batch: ExampleBatch
     blank: Trace
-    """A trace without rows: of which engine and configuration."""
+    """Trace without commands, with the engine and the configuration."""
     known: tuple[Mark, ...] = ()
     accepted: AcceptedFindings = field(default_factory=AcceptedFindings)
     first: bool = False
-    """Whether the first finding ends it."""
+    """True if the first finding ends the task."""
 
     @property
     def key(self) -> str:
-        """A name that no other task of the same search has."""
+        """Name unique among the tasks of a search."""
         batch = self.batch
         return f"{batch.name} {batch.index}: {batch.done} of {batch.examples}"
 
@@ -82,7 +81,7 @@ class Search:
 
 
 class _Examples:
-    """The host of a machine: judges its examples, and notes what nothing known explains."""
+    """Host of a state machine: judges its examples, and records unexplained violations."""
 
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
         self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
@@ -91,10 +90,10 @@ class _Examples:
         self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
         self._referee: Referee | None = None
         self._dry = 0
-        """Examples still to be drawn that were run before."""
+        """Number of examples still to be drawn again, but not run again."""
 
     def search(self) -> Searched:
-        """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
+        """Continue the batch from its place. Raises every error of an engine or an oracle."""
         begun = time.monotonic()
         finished = self._finished()
         self.result.rest = None if finished else replace(self.batch, before=self.ran, until=0.0)
@@ -134,9 +133,9 @@ class _Examples:
             self.batch = replace(self.batch, place=(chunk + 1, 0))
 
     def begin(self) -> Referee | None:
-        """A judge for the next example, if it was not run before and there is time for it."""
+        """Return a referee for the next example, or None if it was run before."""
         if not self._dry and self.result.examples and time.monotonic() > self.batch.until:
-            raise OutOfTime  # of its share; one example it has in any case
+            raise OutOfTime  # The batch's time is over. Every batch runs at least one example.
         self.go_on()
         if self._dry:
             return None
@@ -145,13 +144,13 @@ class _Examples:
         return self._referee
 
     def go_on(self) -> None:
-        """An example ends where the time does; what it showed before that counts."""
+        """Raise at the end of the time, or on an interrupt. Violations seen before still count."""
         interrupts.check()
         if self.stop():
             raise OutOfTime
 
     def end(self) -> None:
-        """One more was run, or drawn."""
+        """Count an example as run, or as drawn again."""
         if self._dry:
             self._dry -= 1
             return
@@ -162,50 +161,50 @@ class _Examples:
 
     @property
     def ran(self) -> tuple[Command, ...]:
-        """Commands of the last example, or of the one before where none was begun yet."""
+        """Commands of the last example. Before the first example, those stored in the batch."""
         log = self._referee.log if self._referee is not None else None
-        return self.before if log is None else tuple(each.command for each in log)
+        return self.before if log is None else tuple(entry.command for entry in log)
 
     def passes(self, entry: Iteration) -> bool:
-        """Return whether nothing but the reporting is wrong, and it is known."""
-        if self._referee is None or not all(each.reporting for each in entry.violations):
+        """Return True if only reporting clauses are violated, and the finding is not new."""
+        if self._referee is None or not all(violation.reporting for violation in entry.violations):
             return False
         return self.recognised(self.trace(self._referee), mark(entry, lead(entry.violations)))
 
-    def recognised(self, trace: Trace, found: Mark) -> bool:
-        """Return whether it is accepted, known, or was seen in this task."""
-        if self.task.accepted.recognises(symptoms(trace, found)):
-            self.result.accepted.add(found.id)
+    def recognised(self, trace: Trace, identity: Mark) -> bool:
+        """Return True if a finding is accepted, explained by an earlier one, or seen before."""
+        if self.task.accepted.recognises(symptoms(trace, identity)):
+            self.result.accepted.add(identity.id)
             return True
-        seen = any(each.id == found.id for each in self.result.findings)
-        return seen or explained(found, self.task.known)
+        seen = any(finding.id == identity.id for finding in self.result.findings)
+        return seen or explained(identity, self.task.known)
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Note what the example ended with; return whether it is new, and that is enough."""
-        found, trace = mark(referee.log[-1], lead(violations)), self.trace(referee)
-        self.result.shown[found.id] += 1
-        if self.recognised(trace, found):
+        """Record an example's violation. Return True if the violation is new and ends the task."""
+        identity, trace = mark(referee.log[-1], lead(violations)), self.trace(referee)
+        self.result.shown[identity.id] += 1
+        if self.recognised(trace, identity):
             return False
         number = self.batch.first + self.batch.done + 1
-        finding = Finding(found, trace, number, self.before)
+        finding = Finding(identity, trace, number, self.before)
         self.result.findings.append(finding)
         self.tell(finding)
         return self.task.first
 
     def trace(self, referee: Referee) -> Trace:
-        """Return the example up to the violation that it ends with, or goes on after."""
+        """Return the example up to its last violation."""
         violations = referee.log[-1].violations
         first = lead(violations)
         return replace(
             self.task.blank,
             rows=rows_of(referee.log),
-            violations=[first, *(each for each in violations if each is not first)],
+            violations=[first, *(violation for violation in violations if violation is not first)],
             ignored=tuple(sorted(referee.ignored)),
         )
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:
-    """A seed of its own for each batch, and for each run of Hypothesis within one.
+    """Return a distinct seed for each batch, and for each run of Hypothesis within a batch.
 
     >>> _seed(0, 3, 0), _seed(1, 0, 0)
     (3, 1009)
@@ -218,12 +217,12 @@ def _seed(seed: int, index: int, chunk: int) -> int:
 
 @contextmanager
 def _own_choices() -> Iterator[None]:
-    """Draw nothing from the source of the modules that happen to be imported.
+    """Stop Hypothesis from drawing constants in the source of local modules.
 
-    Hypothesis takes constants for its examples from there, so that the same seed would give
-    other examples after any change of a source, and in a process of ``--jobs``; and keeps what
-    it has read in a folder ``.hypothesis``, wherever the user is. Needs names of Hypothesis that
-    are not public; where they are gone, nothing is changed.
+    With such constants, the same seed would give different examples after any change of a source
+    file, and in a process of ``--jobs``. Hypothesis also writes them to a folder ``.hypothesis`` in
+    the working directory. This function replaces private names of Hypothesis, and does nothing if
+    they are gone.
     """
     before = getattr(providers, "_get_local_constants", None)
     cache = getattr(providers, "CONSTANTS_CACHE", None)

@@ -1,28 +1,27 @@
-"""What makes two findings the same: the clause, and the transition that broke it.
+"""Identity of a finding: the violated clause, and the transition that broke it.
 
-A seed, a configuration or a longer way to it makes no other finding. The clause is
-that of the :func:`lead`. The transition is
+Another seed, another configuration or a longer trace is not another finding. The clause comes from
+the :func:`lead` violation. The transition is the first available of:
 
-- the violation's own, where lockstep names it;
-- else the first of the iteration that the spec does not allow (a guard that fails, a
-  step invariant that breaks);
-- else the last one of the breaking iteration that is not of the ordinary course of
-  every request (:data:`ORDINARY`), or the last one if all are: submit, restore, extend
-  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``. A turn that comes back from a
-  retraction restores as well: retract, restore, extend is ``T-RETRACT``, unless only the
-  reporting is wrong. Where the violation is about one session, only its transitions count;
-- the command, where the iteration had no transition, or the engine tells of none;
-- ``event``, where an event names no transition there is: its own words are a stranger's, and an
-  identity is part of file names and of baselines;
-- ``driver``, where the driver itself fails: garbage on the wire, a snapshot that makes no sense,
-  its death, no answer in time. That is one finding for each kind, whatever was asked of it.
+- the violation's own transition, if lockstep names it
+- the first transition of the iteration that the spec does not allow: a guard fails, or a step
+  invariant breaks
+- the last transition of the breaking iteration outside the course of every request
+  (:data:`ORDINARY`), or simply the last. Submit, restore, extend gives ``T-RESTORE``.
+  Submit, match, extend gives ``T-EXTEND``. A turn also restores after a retraction, so retract,
+  restore, extend gives ``T-RETRACT``, unless only the reporting is wrong. For a violation about
+  one session, only transitions of that session count
+- the command, if the iteration had no transition, or the engine reports none
+- ``event``, if an event names no existing transition: an engine's own name must not enter an
+  identity, which is part of file names and of baselines
+- ``driver``, if the driver itself fails: garbage on the wire, a senseless snapshot, its death, a
+  timeout. Each kind is one finding, for any command
 
-It is taken from the *shortest* trace: there the breaking iteration has only those
-transitions that the violation needs. While it shrinks, a trace must not become one that
-a known finding explains (:meth:`Mark.explains`); when it is short, it is a finding of
-its own unless dropping more would make it a known one after all. A longer example, whose
-breaking iteration has more transitions, is recognised by those of the short one being
-among them.
+The *shortest* trace gives the identity, because each transition in its breaking iteration is
+necessary. While a trace shrinks, no earlier finding may explain it (:meth:`Mark.explains`). The
+result is a separate finding, unless dropping more commands makes it an earlier one after all. A
+longer example has more transitions in its breaking iteration. It counts as the same finding if
+these include the transitions of the short trace.
 """
 
 from __future__ import annotations
@@ -44,62 +43,64 @@ from slotproof_model.spec.transitions import TRANSITIONS
 _ALL = TRANSITIONS.values()
 _RUNNING = {req.kind.name: TURN, req.phase.name: RUNNING, session.inflight.name: True}
 
-INTAKE = frozenset(each.id for each in _ALL if each.starts)
-"""May as well have happened some iterations before."""
-ORDINARY = frozenset(each.id for each in _ALL if each.course == "every request")
-"""What every request goes through: as names of a finding they say least."""
-LATER = frozenset(each.id for each in _ALL if each.course != "some")
-"""What every later turn of a session goes through."""
+INTAKE = frozenset(transition.id for transition in _ALL if transition.starts)
+"""Transitions that start a request, possibly some iterations before the violation."""
+ORDINARY = frozenset(transition.id for transition in _ALL if transition.course == "every request")
+"""Transitions of every request. They are the weakest evidence of a bug."""
+LATER = frozenset(transition.id for transition in _ALL if transition.course != "some")
+"""Transitions of every request, or of every later turn of a session."""
 RETRACTED = frozenset(
-    each.id for each in _ALL if each.possible(_RUNNING) and each.becomes(req.phase) == WAITING
+    transition.id
+    for transition in _ALL
+    if transition.possible(_RUNNING) and transition.becomes(req.phase) == WAITING
 )
-"""What takes a turn out of the batch."""
+"""Transitions that move a running turn back to waiting."""
 
 VICTIMS = frozenset(["INV-ANSWER", "INV-CONTENT", "INV-PROGRESS"])
-"""Their violations name whom it was seen on: the transition may be another's."""
-_STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
+"""Invariants whose violations name the affected request. The cause may be a different request."""
+_STEPS = frozenset(invariant.id for invariant in INVARIANTS.values() if invariant.kind is Kind.STEP)
 LONGEST = 60
-"""Characters of a crash's message in an identity."""
+"""Largest number of characters of a crash's message in an identity."""
 
 
 def lead(violations: Iterable[Violation]) -> Violation:
-    """The violation that a finding is named by: the first that is not only in the reporting."""
-    return min(violations, key=lambda each: each.reporting)
+    """Return the violation that names a finding: the first that is not about reporting, if any."""
+    return min(violations, key=lambda violation: violation.reporting)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """By what a violation is recognised in an example."""
+    """Identity of a violation."""
 
     clause: str
     transitions: tuple[str, ...]
-    """Of the breaking iteration, in order; only the culprit if lockstep knows it."""
+    """Transitions of the breaking iteration in order, or only the culprit named by lockstep."""
     command: str
     what: str = ""
-    """Of a crash: its message without numbers and names; of a stall: what the request waits for.
-    Traces until November 2026 do not say that of a stall: they speak of any."""
+    """Message of a crash without numbers and names, or awaited resource of a stall. Traces until
+    November 2026 lack the resource and match any stall."""
     certain: bool = False
-    """Lockstep knows the transition: there is only one."""
+    """True if lockstep names the transition."""
 
     @property
     def stop(self) -> tuple[str, str]:
-        """The clause, and the words of a crash or a stall."""
+        """Clause, and the message of a crash or a stall."""
         return self.clause, self.what
 
     @property
     def reporting(self) -> bool:
-        """Whether the clause is about what the engine says, and not about its memory."""
+        """True if the clause is about the engine's reports, not about its memory."""
         invariant, _, conjunct = self.clause.partition(".")
         return Violation(invariant, conjunct).reporting
 
     @property
     def came_back(self) -> bool:
-        """A retracted turn, and more than the reporting is wrong: a story of its own."""
+        """True if a turn was retracted and the clause is not about reporting."""
         return not (self.reporting or RETRACTED.isdisjoint(self.transitions))
 
     @property
     def at(self) -> str:
-        """The transition, or the command, that the finding is named by.
+        """Transition, or command, in the finding's name.
 
         >>> Mark("INV-OWNER.lost", ("T-SUBMIT", "T-RESTORE", "T-EXTEND"), "step").at
         'T-RESTORE'
@@ -109,12 +110,12 @@ class Mark:
         'T-RESTORE'
         """
         course = LATER if self.came_back else ORDINARY
-        telling = [each for each in self.transitions if each not in course]
+        telling = [transition for transition in self.transitions if transition not in course]
         return (telling or self.transitions or (self.command,))[-1]
 
     @property
     def id(self) -> str:
-        """The finding's identity, readable.
+        """Readable form of the identity.
 
         >>> Mark("INV-OWNER.lost", ("T-EXTEND",), "step").id
         'INV-OWNER.lost@T-EXTEND'
@@ -123,41 +124,41 @@ class Mark:
 
     @property
     def slug(self) -> str:
-        """The identity as part of a file's name."""
+        """Identity as part of a file name."""
         return slug(self.id, also="@_")
 
     def explains(self, other: Mark) -> bool:
-        """Whether the other one may be the same finding seen among more transitions.
+        """Return True if ``other`` may be the same finding, seen with more transitions.
 
-        One that happens in the ordinary course explains nothing that has a telling one; one
-        of a later turn explains nothing of a turn that came back.
+        If all own transitions are ordinary, all of the other's must be. If they all belong to the
+        course of a later turn, the other must not be about a retracted turn.
         """
-        needed, there = set(self.transitions), set(other.transitions)
+        needed, present = set(self.transitions), set(other.transitions)
         return (
             self.clause == other.clause
             and self.what in ("", other.what)
             and (bool(needed) or self.command == other.command)
-            and (needed - INTAKE or needed) <= there
-            and not (needed and needed <= ORDINARY and there - ORDINARY)
+            and (needed - INTAKE or needed) <= present
+            and not (needed and needed <= ORDINARY and present - ORDINARY)
             and not (needed and needed <= LATER and other.came_back)
         )
 
 
-def explained(found: Mark, known: Iterable[Mark]) -> bool:
-    """Whether it is one of those that are known."""
-    return any(each.id == found.id or each.explains(found) for each in known)
+def explained(identity: Mark, known: Iterable[Mark]) -> bool:
+    """Return True if an earlier identity equals or explains this one."""
+    return any(earlier.id == identity.id or earlier.explains(identity) for earlier in known)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A violation and the example that showed it: as it was seen, or shrunk."""
+    """A violation and its example, as seen or shrunk."""
 
     mark: Mark
     trace: Trace
     first: int
-    """Which example of its trace's configuration showed it: the same for any number of jobs."""
+    """Number of the example in its configuration, equal for any number of jobs."""
     before: tuple[Command, ...] = field(default=(), compare=False, repr=False)
-    """Commands of the example that ran in the same process before that one."""
+    """Commands of the preceding example, run in the same process."""
 
     @property
     def id(self) -> str:
@@ -165,7 +166,7 @@ class Finding:
 
     @property
     def plainness(self) -> tuple[int, int]:
-        """Clauses about memory before clauses about steps, then short before long."""
+        """Sort key: clauses about memory before clauses about steps, then short before long."""
         order = list(INVARIANTS)
         invariant = self.trace.violations[0].invariant
         place = order.index(invariant) if invariant in order else len(order)
@@ -173,26 +174,26 @@ class Finding:
 
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
-    """The mark of a violation at the end of a log."""
+    """Return the identity of a violation at the end of a log."""
     if violation.fault:
         what = "" if violation.fault == "hang" else violation.fault
         return Mark(violation.clause, (), "driver", what)
     culprits = (
-        each.transition
-        for each in entry.violations
-        if each.transition and (each.conjunct == "guard" or each.invariant in _STEPS)
+        broken.transition
+        for broken in entry.violations
+        if broken.transition and (broken.conjunct == "guard" or broken.invariant in _STEPS)
     )
     exact = violation.transition or next(culprits, None)
     if exact:
         transitions: tuple[str, ...] = (exact if exact in TRANSITIONS else "event",)
     else:
-        events = [each for each in entry.events if each[0] in TRANSITIONS]
-        every = [each[0] for each in events]
+        events = [event for event in entry.events if event[0] in TRANSITIONS]
+        every = [event[0] for event in events]
         who = None if violation.invariant in VICTIMS else violation.session or violation.rid
-        mine = [each[0] for each in events if who and who in each[1:3]]
-        if violation.clause in CONTRACT and violation.rid:  # that with which the request ended
-            mine = [each[0] for each in events if each[2] == violation.rid][-1:]
-        transitions = tuple(dict.fromkeys(mine or every))
+        own = [event[0] for event in events if who and who in event[1:3]]
+        if violation.clause in CONTRACT and violation.rid:  # The transition that ended the request.
+            own = [event[0] for event in events if event[2] == violation.rid][-1:]
+        transitions = tuple(dict.fromkeys(own or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else violation.pins or ""
     command = str(entry.command["do"])
@@ -200,7 +201,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
 
 
 def _words(message: str) -> str:
-    """A message without what differs from one example to the next.
+    """Return a message without parts that differ between examples.
 
     >>> _words("AssertionError: session_id='s1' already has a slot (3 tokens)")
     'AssertionError-session_id-already-has-a-slot-tokens'

@@ -1,4 +1,4 @@
-"""The folder that the traces of a campaign are written to."""
+"""Folder of a campaign's traces."""
 
 from __future__ import annotations
 
@@ -13,83 +13,83 @@ from slotproof.traces import itf
 
 SUFFIX = ".itf.json"
 Name = Callable[[int, Finding], str]
-"""What the file of a finding is called: that of the plainest one has number 0."""
+"""Function from a finding's rank to its file name. The plainest finding has rank 0."""
 
 
 def by_mark(stem: str) -> Name:
-    """Files that are named by what was found."""
+    """Return a function that names files after the identities of findings."""
     return lambda _, finding: f"{stem}-{finding.mark.slug}{SUFFIX}"
 
 
 def by_number(stem: str) -> Name:
-    """The plainest finding has the plain name, the others have numbers from 2."""
+    """Return a function that numbers files from 2 on. The plainest finding has no number."""
     return lambda index, _: f"{stem}{f'-{index + 1}' if index else ''}{SUFFIX}"
 
 
 class Folder:
-    """One file per finding, written at once; what can't be written is told, not fatal."""
+    """One file per finding, written at once. A failed write is reported, not fatal."""
 
     def __init__(self, out: Path, name: Name, states: bool = True) -> None:
         self.out, self.name, self.states = out, name, states
         self.stay: list[Finding] = []
-        """Findings of a search before this one."""
+        """Findings of an earlier search."""
         self.paths: dict[str, Path] = {}
-        """By the identity of the finding; of several with the same one, the first."""
+        """Path of the first finding of each identity."""
         self._of: dict[int, Path] = {}
-        """By the ``id`` of the trace, of those that were kept last."""
+        """Paths by the ``id`` of the trace, for the findings written last."""
         self._there: dict[Path, Trace] = {}
         self._problems: dict[Path, str] = {}
         self._places: dict[Path, Path] = {}
 
     def keep(self, findings: list[Finding]) -> None:
-        """Write what is new or shorter; what is no finding any more goes."""
+        """Write new and shorter findings, and delete the files of findings no longer listed."""
         self.paths, self._of = {}, {}
         findings = [*self.stay, *findings]
-        for index, each in enumerate(findings):
-            wanted = self._place(self.out / self.name(index, each), each.trace)
+        for index, finding in enumerate(findings):
+            wanted = self._place(self.out / self.name(index, finding), finding.trace)
             path = unused(wanted, self._of.values())
-            self.paths.setdefault(each.id, path)
-            self._of[id(each.trace)] = path
+            self.paths.setdefault(finding.id, path)
+            self._of[id(finding.trace)] = path
         for path in self._there.keys() - self._of.values():
             del self._there[path]
             with suppress(OSError):
                 path.unlink(missing_ok=True)
-        for each in findings:
-            path = self._of[id(each.trace)]
-            if self._there.get(path) is each.trace:
+        for finding in findings:
+            path = self._of[id(finding.trace)]
+            if self._there.get(path) is finding.trace:
                 continue
-            self._there[path] = each.trace  # tried once, whatever comes of it
+            self._there[path] = finding.trace  # Try once, even if the write fails.
             self._problems.pop(path, None)
             try:
-                itf.save(each.trace if self.states else each.trace.without_states(), path)
+                itf.save(finding.trace if self.states else finding.trace.without_states(), path)
             except OSError as error:
                 self._problems[path] = f"could not be written to {path}: {error.strerror}"
 
     def _place(self, path: Path, trace: Trace) -> Path:
-        """Where it is written: not over the trace of another build, which stands there already."""
+        """Return the path for a trace, never the path of a different build's trace."""
         if path not in self._places:
             try:
                 other = path.exists() and load_trace(path).identity.title != trace.identity.title
             except (OSError, ValueError):
-                other = False  # no trace
+                other = False  # The file is not a trace.
             name = path.name.removesuffix(SUFFIX)
             beside = path.with_name(f"{name}-{slug(trace.identity.title, 60)}{SUFFIX}")
             self._places[path] = beside if other else path
         return self._places[path]
 
     def sweep(self, prefix: str, build: str) -> None:
-        """Remove traces of a build that a killed process left and that are no findings any more."""
+        """Remove traces of a build left by a killed process, unless they are current findings."""
         for path in self.out.glob(f"{prefix}*{SUFFIX}"):
-            with suppress(OSError, ValueError):  # it can't be removed, or is no trace
+            with suppress(OSError, ValueError):  # The file can't be removed, or is no trace.
                 if path not in self._there and load_trace(path).identity.title == build:
                     path.unlink()
 
     def problem(self, finding: Finding) -> str | None:
-        """Why its trace is not there, if so."""
+        """Return the reason why a finding's trace is missing, or None."""
         return self._problems.get(self._where(finding))
 
     def path(self, finding: Finding) -> str | None:
-        """Where its trace is; none if it could not be written."""
+        """Return the path of a finding's trace, or None if the write failed."""
         return None if self.problem(finding) else str(self._where(finding))
 
     def _where(self, finding: Finding) -> Path:
@@ -97,11 +97,11 @@ class Folder:
 
 
 def unused(path: Path, used: Collection[Path]) -> Path:
-    """The path, or with a number, from 2 on, where that is used.
+    """Return the path, with a number from 2 on if the path is used.
 
     >>> unused(Path("a.itf.json"), [Path("a.itf.json")]).name
     'a-2.itf.json'
     """
     stem = path.name.removesuffix(SUFFIX)
     numbered = (path.with_name(f"{stem}-{n}{SUFFIX}") for n in range(2, len(used) + 2))
-    return next(each for each in (path, *numbered) if each not in used)
+    return next(candidate for candidate in (path, *numbered) if candidate not in used)

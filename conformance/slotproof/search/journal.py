@@ -1,11 +1,11 @@
-"""The journal of a long campaign: what it is of, then a line for each task that is done.
+"""Journal of a long campaign: its head, then a line for each finished task.
 
-A campaign follows from its plan and the results of its tasks. So one that was killed goes on as it
-began: its tasks have their results from the journal, up to the first that is not there. A report is
-the same campaign, without anybody who runs the rest.
+The plan and the results of tasks determine a campaign. So a killed campaign resumes from its start:
+tasks take their results from the journal, up to the first task without one. A report runs the same
+campaign without workers for the missing tasks.
 
-A line is on the disk before the next thing is done. One that was cut short is the last, and is
-dropped. A file has campaigns one after the other, each with a head; one process at a time writes.
+A line is on disk before the campaign continues. An incomplete last line is dropped. A file holds
+campaigns in order, each with a head. One process at a time writes.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ SUFFIX = ".journal.jsonl"
 
 
 class BadJournal(ValueError):
-    """No journal, or one of something else; one line that says why."""
+    """A file that is no journal, or belongs to a different search. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """Of which build, by which slotproof, with which plan."""
+    """Head of a campaign: the build under test, the version of slotproof and the plan."""
 
     subject: Subject
     where: str
-    """What else the engine was started with."""
+    """Start options of the engine that the ``spec`` of the subject lacks."""
     configs: dict[str, EngineConfig]
     strength: int
     steps: int
@@ -61,7 +61,7 @@ class Head:
     ignored: tuple[str, ...]
     slotproof: str = field(default_factory=sources.release)
     sources: str = field(default_factory=sources.digest)
-    """A digest of slotproof's own code: another one draws other examples."""
+    """Digest of slotproof's own code. Different code draws different examples."""
     format: Literal[3] = 3
     kind: Literal["head"] = "head"
 
@@ -72,7 +72,7 @@ class Head:
 
     @property
     def plan(self) -> Plan:
-        """Raises ``ValueError`` for a plan that there can't be."""
+        """Plan of the campaign. Raises ``ValueError`` for an impossible plan."""
         if self.profile is not None:
             profile_named(self.profile)
         taken = {name: value for name, value in vars(self).items() if name in Plan.__annotations__}
@@ -85,37 +85,37 @@ class Head:
 
 @dataclass(frozen=True)
 class TaskLine:
-    """The result of a task."""
+    """Result of a task."""
 
     key: str
     at: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Seconds of the campaign."""
+    """Seconds since the start of the campaign."""
     told: int
-    """Examples, or replays."""
+    """Number of examples run, or of replays made."""
     result: Searched | Shrunk
     kind: Literal["task"] = "task"
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was no time for an example of the batch."""
+        """True if no time was left for an example of the batch."""
         result = self.result
         return isinstance(result, Searched) and result.rest is not None and not result.examples
 
     @property
     def findings(self) -> list[Finding]:
         result = self.result
-        found = result.smaller if isinstance(result, Shrunk) else result.findings
-        return [each for each in found if each is not None]
+        findings = result.smaller if isinstance(result, Shrunk) else result.findings
+        return [finding for finding in findings if finding is not None]
 
 
 @dataclass(frozen=True)
 class EndLine:
-    """The end of the campaign, with its findings as they were told."""
+    """End of the campaign, with the findings as reported."""
 
     at: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     findings: list[Finding]
     removed: dict[str, str]
-    """By the identity of a finding, the patch that removes it."""
+    """Patch that removes each finding, by the finding's identity."""
     kind: Literal["end"] = "end"
 
 
@@ -125,11 +125,11 @@ LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind"
 
 @dataclass
 class Run:
-    """A campaign as its lines tell it."""
+    """A campaign, as read from its lines."""
 
     head: Head
     done: dict[str, TaskLine] = field(default_factory=dict)
-    """The lines of tasks, by key."""
+    """Lines of tasks, by key."""
     end: EndLine | None = None
     taken: float = 0.0
     """Seconds up to the last line."""
@@ -143,29 +143,29 @@ class Run:
 
     @property
     def examples(self) -> int:
-        results = [each.result for each in self.done.values()]
-        return sum(each.examples for each in results if isinstance(each, Searched))
+        results = [line.result for line in self.done.values()]
+        return sum(result.examples for result in results if isinstance(result, Searched))
 
     @property
     def removed(self) -> dict[str, str]:
-        """By the identity of a finding, the patch that removes it; empty before the end."""
+        """Patch that removes each finding, by the finding's identity. Empty before the end."""
         return self.end.removed if self.end is not None else {}
 
     def outcome(self) -> Outcome:
-        """Return the campaign as far as it is here. Raises ``ValueError`` for what there can't
-        be."""
+        """Return the campaign's outcome so far. Raises ``ValueError`` for impossible content."""
         if problem := self.head.subject.capabilities.senseless():
             raise ValueError(problem)
         memory = Remembering(self)
-        found = search(self.head.subject, self.head.plan, memory, clock=_Told(memory))
-        found.seconds, found.interrupted, found.out_of_time = self.taken, self.end is None, False
+        outcome = search(self.head.subject, self.head.plan, memory, clock=_Told(memory))
+        outcome.seconds, outcome.out_of_time = self.taken, False
+        outcome.interrupted = self.end is None
         if self.end is not None:
-            found.findings = self.end.findings
-        return found
+            outcome.findings = self.end.findings
+        return outcome
 
 
 class Remembering:
-    """Takes the results of tasks from a journal; ``workers`` run the others, if there are any."""
+    """Workers that take results from a journal. ``workers`` run the remaining tasks, if given."""
 
     def __init__(
         self, run: Run, workers: Workers | None = None, journal: Journal | None = None
@@ -175,18 +175,18 @@ class Remembering:
         self.done = {**run.done}
         self.memory, self.over = bool(run.done), False
         self.at = 0.0
-        """Seconds of the campaign at the last line that was asked for."""
+        """Time of the campaign at the last journal line used, in seconds."""
 
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
     ) -> list[R]:
-        """Results in the order of the tasks."""
+        """Return results in the order of the tasks."""
         results: dict[int, Any] = {}
         for number, task in enumerate(tasks):
             if (line := self.done.get(task.key)) is not None:
                 results[number], self.at = _result_of(line, task), max(self.at, line.at)
                 if line.is_idle:
-                    del self.done[task.key]  # the rest has the same key, and somebody has to run it
+                    del self.done[task.key]  # The rest of the batch must still be run.
                 told: list[Finding | int] = [*line.findings, line.told]
                 for what in told:
                     event(number, what)
@@ -217,7 +217,7 @@ class Remembering:
         return self.workers.map(tasks, tell, stop, finished)
 
     def close(self) -> None:
-        """The workers are their owner's."""
+        """Do nothing: the owner of the workers closes them."""
 
 
 def _result_of(line: TaskLine, task: Any) -> Any:
@@ -227,14 +227,14 @@ def _result_of(line: TaskLine, task: Any) -> Any:
 
 
 def _nothing(task: Any) -> Any:
-    """Return the result of a task that nobody ran."""
+    """Return the result of a task that was not run."""
     if isinstance(task, Search):
         return Searched(rest=task.batch)
     return Shrunk([None] * len(task.findings))
 
 
 class _Told(Clock):
-    """The clock of a campaign that is read."""
+    """Clock of a campaign read from a journal."""
 
     def __init__(self, memory: Remembering) -> None:
         super().__init__(None)
@@ -245,12 +245,12 @@ class _Told(Clock):
 
 
 class Journal:
-    """A journal that is written to. Raises :class:`BadJournal` where it can't be."""
+    """A journal open for writing. Raises :class:`BadJournal` if the file can't be used."""
 
     def __init__(self, path: Path, head: Head) -> None:
         self.path, self._begun = path, time.monotonic()
         self.problem = ""
-        """Why lines are missing. That ends no search."""
+        """Reason why no further line is written, or empty. The search continues."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
@@ -269,7 +269,7 @@ class Journal:
         os.lseek(self._file, self._end, os.SEEK_SET)
         begun = [run for run in every[-1:] if run.end is None and run.head == head]
         self.run = begun[0] if begun else Run(head)
-        """The campaign that this one goes on with; empty where there is none."""
+        """Campaign to resume, or an empty new campaign."""
         if not begun:
             self._write(head)
 
@@ -278,7 +278,7 @@ class Journal:
         self._write(TaskLine(key, self._at, told, result))
 
     def end(self, findings: Sequence[Finding], removed: Mapping[str, str]) -> None:
-        """Write that the campaign came to its end."""
+        """Write the end of the campaign."""
         self._write(EndLine(self._at, [*findings], dict(removed)))
 
     @property
@@ -287,7 +287,7 @@ class Journal:
 
     def _write(self, line: Line) -> None:
         if self.problem:
-            return  # a line is of use only after those before it
+            return  # A line is useful only after all earlier lines.
         text = _dumped(line) + b"\n"
         left = memoryview(text)
         try:
@@ -298,19 +298,19 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
             self.problem = (
-                f"{self.path} can't be written to: {error.strerror}; what is in it is whole, and "
-                "the same command goes on from there"
+                f"{self.path} can't be written to: {error.strerror}; all lines so far are "
+                "complete, and the same command resumes after them"
             )
         else:
             self._end += len(text)
 
     def close(self) -> None:
-        """Let another process write."""
+        """Close the file and release its lock."""
         os.close(self._file)
 
 
 def _dumped(line: Line) -> bytes:
-    """Return the JSON of a line; a lone surrogate, which has no UTF-8, is spelt out in it."""
+    """Return the JSON of a line. A lone surrogate has no UTF-8, and is written as an escape."""
     try:
         return LINE.dump_json(line)
     except PydanticSerializationError:
@@ -319,8 +319,8 @@ def _dumped(line: Line) -> bytes:
 
 
 def read(path: Path) -> tuple[list[Run], int]:
-    """Return the campaigns of a journal, while another process may write to it, and the bytes of
-    its whole lines. Raises :class:`BadJournal`."""
+    """Return the campaigns of a journal, and the length of its complete lines in bytes. Another
+    process may write to the file meanwhile. Raises :class:`BadJournal`."""
     runs: list[Run] = []
     end = 0
     for upto, line in _lines(path):
@@ -330,7 +330,7 @@ def read(path: Path) -> tuple[list[Run], int]:
         elif runs:
             runs[-1].read(line)
         else:
-            raise BadJournal(f"{path}, line 1: no head of a campaign")
+            raise BadJournal(f"{path}, line 1: not the head of a campaign")
     return runs, end
 
 
@@ -346,7 +346,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
                     line = LINE.validate_json(text)
                 except ValueError as error:
                     if not text.endswith(b"\n") and not file.read(1):
-                        return  # it was being written when the process or the machine stopped
+                        return  # The process or the machine stopped during the write.
                     why = str(error)
                     if isinstance(error, ValidationError):
                         why = misfit_of(error).at("line")

@@ -1,11 +1,11 @@
-"""Patches of known bugs, tried on findings: which bug shows which finding.
+"""Patches of known bugs, tried on findings to learn which bug causes which finding.
 
-The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if its
-commands violate its clause where every patch but that of the bug is in place, and no longer where
-every patch is. A trace may show two bugs at once, so a bug is tried alone. Where no bug shows it
-alone, it comes from the bug whose patch alone removes it. Each trial starts the engine, so n bugs
-are tried in groups: the number of a patch in binary says in which groups it is, and the groups that
-show a finding give the number of the patch.
+The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if two
+conditions hold. With all patches but the bug's own in place, the commands violate the clause. With
+every patch in place, they do not. One trace may have two bugs, so bugs are tried alone. If no bug
+alone gives the finding, its cause is the bug whose patch alone removes it. Each trial starts the
+engine, so bugs are tried in groups. Bit n of a patch's number puts the patch into group n. So the
+groups that give the finding spell the number of the patch.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from slotproof.support import interrupts
 from slotproof.traces.record import Row
 
 ALL = "all"
-"""Every patch that fits the build."""
+"""Option value for every patch that fits the build."""
 AT_LEAST = 300.0
-"""Seconds of the trials, if the search had less."""
+"""Minimum time for the trials, in seconds."""
 STALLS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
 Shows = Callable[[Collection[str], Sequence[Finding]], set[int]]
-"""Which findings, by ``id``, come from these known bugs."""
+"""Function from known bugs and findings to the ``id`` of each finding that these bugs cause."""
 Tell = Callable[[int, int], None]
-"""Told of the replays that are made, and of their number."""
+"""Progress callback: replays made, replays in total."""
 
 
 def words_of(spec: str) -> Mapping[str, str]:
-    """Return the sentence of each patch that there is for an engine."""
+    """Return the description of each patch of an engine."""
     family = FAMILIES.get(spec.partition("==")[0])
     return family.patches if family else {}
 
 
 class Trials:
-    """Findings of a build on the same build with patches."""
+    """Trials of a build's findings on the same build with patches."""
 
     def __init__(self, spec: EngineSpec, seconds: float | None, tell: Tell) -> None:
-        """``seconds``: those that the search had. The trials have as many, or no limit either."""
+        """Set the time limit: ``seconds`` of the search, at least :data:`AT_LEAST`, or no limit."""
         self.spec, self.tell = spec, tell
         self.clock = Clock(None if seconds is None else max(AT_LEAST, seconds))
         self.words = words_of(spec.text)
-        """The sentence of each patch."""
+        """Description of each patch."""
         self.offered: list[str] = []
-        """The patches that fit the build and are not in place."""
+        """Patches that fit the build and are not yet in place."""
         self.done = self.total = 0
         self.cut = ""
-        """Words where patches were not tried on every finding."""
+        """Reason why patches were not tried on every finding, or empty."""
 
     def removed(self, findings: Sequence[Finding]) -> dict[str, str]:
-        """Return the patch of the bug that shows a finding, by the finding's identity.
+        """Return the patch of each finding's bug, by the finding's identity.
 
-        A finding is missing that no known bug shows alone, or that no time was left for.
+        The result omits findings of no known bug, and findings that were not tried in time.
         """
         result: dict[str, str] = {}
         try:
@@ -70,7 +70,7 @@ class Trials:
         return result
 
     def _gave_up(self, problem: BaseException) -> None:
-        """Note why patches were not tried on every finding. The rest has no known patch."""
+        """Record why patches were not tried on every finding. The other findings get no patch."""
         out = "interrupted" if interrupts.arrived() else "out of time"
         why = out if isinstance(problem, OutOfTime) else str(problem)
         self.cut = f"{why} before every finding was tried: one cause may be listed as several"
@@ -80,19 +80,20 @@ class Trials:
             return
         with closing(replace(self.spec, patches=(ALL,)).open()) as engine:
             fit = engine.capabilities.patches
-        self.offered = [each for each in fit if each not in self.spec.patches]
+        self.offered = [patch for patch in fit if patch not in self.spec.patches]
         self.total = len(findings) * (2 + len(self.offered).bit_length())
         stay = self._alone((), findings)
-        # A stall at the very limit of memory ends with any patch that frees a token.
-        longer = [(each, _longer(each)) for each in findings if each.mark.clause in STALLS]
-        still = self._alone((), [more for _, more in longer]) if longer else set()
-        stay |= {id(each) for each, more in longer if id(more) in still}
-        left = [each for each in findings if id(each) not in stay]
+        # Any patch that frees a token resolves a stall at the exact limit of memory.
+        stalls = [finding for finding in findings if finding.mark.clause in STALLS]
+        longer = [*map(_longer, stalls)]
+        still = self._alone((), longer) if longer else set()
+        stay |= {id(stall) for stall, more in zip(stalls, longer, strict=True) if id(more) in still}
+        left = [finding for finding in findings if id(finding) not in stay]
         for shows in (partial(self._alone, same=True), self._alone, self._without):
-            self._decoded([each for each in left if each.id not in result], shows, result)
+            self._decoded([finding for finding in left if finding.id not in result], shows, result)
 
     def _decoded(self, findings: Sequence[Finding], shows: Shows, result: dict[str, str]) -> None:
-        """Note the patch of the bug that a finding comes from, as ``shows`` tells it of groups."""
+        """Record the patch of each finding's bug, decoded from groups tried with ``shows``."""
         codes = {name: number for number, name in enumerate(self.offered, 1)}
         pattern = Counter[int]()
         for bit in range(len(codes).bit_length()) if findings else ():
@@ -100,19 +101,19 @@ class Trials:
             pattern.update(dict.fromkeys(shows(group, findings), 1 << bit))
         for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
             may = [
-                each
-                for each in findings
-                if each.id not in result and not codes[name] & ~pattern[id(each)]
+                finding
+                for finding in findings
+                if finding.id not in result and not codes[name] & ~pattern[id(finding)]
             ]
             shown = shows([name], may) if may else set()
-            result |= {each.id: name for each in may if id(each) in shown}
+            result |= {finding.id: name for finding in may if id(finding) in shown}
 
     def shown_by(self, patch: str, findings: Sequence[Finding]) -> set[int]:
-        """Return the ``id`` of each finding that comes from the bug of a patch."""
+        """Return the ``id`` of each finding caused by the bug of a patch."""
         try:
             alone = self._alone([patch], findings)
             return alone | self._without(
-                [patch], [each for each in findings if id(each) not in alone]
+                [patch], [finding for finding in findings if id(finding) not in alone]
             )
         except (EngineUnusable, EngineFailed, OutOfTime) as problem:
             self._gave_up(problem)
@@ -121,42 +122,44 @@ class Trials:
     def _alone(
         self, bugs: Collection[str], findings: Iterable[Finding], same: bool = False
     ) -> set[int]:
-        """Return the findings, by ``id``, whose clause is violated with these known bugs alone; at
-        the ``same`` transition, if asked."""
-        patches = [each for each in self.offered if each not in bugs]
-        found = self._marks(patches, findings)
+        """Return the ``id`` of each finding whose clause is violated with only these known bugs
+        unpatched. ``same``: only if the transition is the same, too."""
+        patches = [patch for patch in self.offered if patch not in bugs]
+        identities = self._marks(patches, findings)
         return {
-            id(each)
-            for each, marks in found
-            if any(each.id == m.id if same else each.mark.stop == m.stop for m in marks)
+            id(finding)
+            for finding, marks in identities
+            if any(finding.id == m.id if same else finding.mark.stop == m.stop for m in marks)
         }
 
     def _without(self, bugs: Collection[str], findings: Iterable[Finding]) -> set[int]:
-        """Return the findings, by ``id``, whose clause is not violated without these known bugs."""
-        found = self._marks(bugs, findings)
-        return {id(each) for each, marks in found if each.mark.stop not in {m.stop for m in marks}}
+        """Return the ``id`` of each finding whose clause holds once these bugs are patched."""
+        identities = self._marks(bugs, findings)
+        stops = ((finding, {mark.stop for mark in marks}) for finding, marks in identities)
+        return {id(finding) for finding, broken in stops if finding.mark.stop not in broken}
 
     def _marks(
         self, patches: Iterable[str], findings: Iterable[Finding]
     ) -> list[tuple[Finding, list[Mark]]]:
-        """Return the marks that the commands of each finding lead to with these patches."""
-        found = []
+        """Return the identities reached by each finding's commands with these patches."""
+        identities = []
         with closing(replace(self.spec, patches=(*self.spec.patches, *patches)).open()) as engine:
-            # In an order in which a driver builds each shape of a scheduler once.
-            for each in sorted(findings, key=lambda each: each.trace.config_name):
+            # Sort by configuration, so that a driver builds each kind of scheduler once.
+            for finding in sorted(findings, key=lambda finding: finding.trace.config_name):
                 self.done += 1
                 self.tell(self.done, max(self.done, self.total))
-                trace = each.trace
+                trace = finding.trace
                 log = play(engine, trace.setup, trace.commands, trace.passes, self._over).log
-                found.append((each, [mark(log[-1], v) for v in log[-1].violations] if log else []))
-        return found
+                marks = [mark(log[-1], v) for v in log[-1].violations] if log else []
+                identities.append((finding, marks))
+        return identities
 
     def _over(self) -> bool:
         return interrupts.arrived() or self.clock.over()
 
 
 def _longer(finding: Finding) -> Finding:
-    """Return a stall whose request may generate two pages more, and so lacks more memory."""
+    """Return a stall whose request may generate two more KV pages, and so needs more memory."""
     rid, trace = finding.trace.violations[0].rid, finding.trace
 
     def more(row: Row) -> Row:

@@ -1,11 +1,10 @@
-"""What to run: configurations, how many examples, how long; and how that is dealt out.
+"""Plan of a run: configurations, number of examples, time limit, and the order of the work.
 
-Each configuration gets its examples in rounds, each twice as long as the one before: many a bug
-shows in some configurations only, and none of them waits for all the others.
-Within a round the time that is left is shared: a batch may go on until its share is over, and
-what one does not need is the next one's. A batch that was cut short goes on before another
-round begins, exactly where it was. So what is run depends on the plan alone, and how far it gets
-on the time.
+Each configuration gets its examples in rounds, each round up to twice as long as the last. Many
+bugs occur only in some configurations, and no configuration waits until the others are finished.
+The batches of a round share the remaining time. A batch runs until its share is over, and the next
+batch gets the time left unused. A batch cut short resumes before the next round. So the plan alone
+decides the order of the work, and the time decides how far it gets.
 """
 
 from __future__ import annotations
@@ -24,74 +23,73 @@ from slotproof.search.array import Array, array
 from slotproof.search.findings import Finding
 
 EXAMPLES = 1400
-"""Of a run that is not told how many, nor how long."""
+"""Number of examples of a run without a given number or time."""
 LEAST = 4
 """Examples of a batch in the first round. The first example of a batch is always the simplest."""
 MOST = 64
-"""Examples of a batch at most."""
+"""Largest number of examples of a batch."""
 FLOOR = 20
-"""Examples of each configuration without which there is no verdict."""
+"""Examples of each configuration needed for a verdict."""
 
 Name = TypeVar("Name")
 Tell = Callable[[Finding | int], None]
-"""Told of each finding as soon as there is one, and of each example or replay."""
+"""Callback: a finding as soon as it is seen, or a number of further examples or replays."""
 Stop = Callable[[], bool]
-"""Whether to stop: out of time, or Ctrl-C."""
+"""Function returning True to stop: out of time, or Ctrl-C."""
 
 
 @dataclass
 class Plan:
-    """What to run. ``examples`` are shared by the configurations."""
+    """Plan of a run. The configurations share ``examples``."""
 
     configs: dict[str, EngineConfig]
-    """By name; none: those of :meth:`of`."""
+    """Configurations by name. If empty, :meth:`of` chooses them."""
     examples: int | None = EXAMPLES
-    """None: as many as there is time for; then ``seconds`` are needed."""
+    """Number of examples. None: as many as ``seconds`` allow."""
     steps: int = 40
     seed: int = 0
     profile: str | None = None
-    """Instead of the engine's own."""
+    """Profile used in place of the engine's own."""
     ignored: tuple[str, ...] = ()
-    """Clauses whose violations are known and passed over."""
+    """Clauses to ignore."""
     shrink: int = 2000
-    """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""
+    """Maximum replays per finding. A limit in seconds would give slow machines different traces."""
     seconds: float | None = None
-    """After which it stops, shrinking too; the traces up to there are the same."""
+    """Time limit in seconds, including shrinking. Traces found earlier do not depend on the limit.
+    """
     floor: bool = False
-    """Each configuration gets the examples that a verdict needs before anything is shrunk."""
+    """True to run the examples needed for a verdict in each configuration before any shrinking."""
     distinct: int | None = 4
-    """Findings that are looked for at most, once there is one; ``None``: all there are."""
+    """Number of findings after which the search ends. ``None``: no limit."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
-    """Who looks; the referee itself sees a crash in any case."""
+    """Oracles of the run. The referee itself detects a crash in any case."""
 
     strength: int = 2
-    """Of the array of configurations: each pair of features, or each triple, is in one of them."""
+    """Strength of the covering array: 2 covers each pair of feature levels, 3 each triple."""
     numbered: tuple[str, ...] = ()
-    """Names of configurations of an array, to be looked up there."""
+    """Names of array configurations, such as ``pairs-01``. :meth:`of` looks them up."""
     array: Array | None = None
-    """The array that the configurations are of."""
+    """Array of the configurations."""
 
     @classmethod
     def named(cls, names: Sequence[str] | None, **fields: Any) -> Plan:
-        """Return a plan with configurations of these names; with none: those of :meth:`of`. Raises
-        :class:`BadConfig` for an unknown one."""
+        """Return a plan with the named configurations. Without names, :meth:`of` chooses them.
+        Raises :class:`BadConfig` for an unknown name."""
         numbered = tuple(name for name in names or () if NUMBERED.fullmatch(name))
         return cls(chosen(names), numbered=numbered, **fields)
 
     def of(self, *offered: Capabilities) -> Plan:
-        """Return the plan with the configurations of an array that these engines can take, unless
-        some were named. Raises :class:`BadConfig` for a number that the array does not have."""
+        """Return the plan with the configurations of an array that these engines accept, unless
+        some were named. Raises :class:`BadConfig` for a number outside the array."""
         if self.configs and not self.numbered:
             return self
-        found = array(offered, self.strength)
+        made = array(offered, self.strength)
         for name in self.numbered:
-            if name not in found.rows:
-                raise BadConfig(
-                    f"there is no configuration {name}; the last is {[*found.rows][-1]}"
-                )
+            if name not in made.rows:
+                raise BadConfig(f"there is no configuration {name}; the last is {[*made.rows][-1]}")
         if not self.numbered:
-            return replace(self, configs=found.configs, array=found)
-        named = {name: found.configs[name] for name in self.numbered}
+            return replace(self, configs=made.configs, array=made)
+        named = {name: made.configs[name] for name in self.numbered}
         return replace(self, configs=self.configs | named, numbered=())
 
     def __post_init__(self) -> None:
@@ -100,10 +98,10 @@ class Plan:
 
 
 class Clock:
-    """How long a campaign may go on."""
+    """Time limit of a campaign."""
 
     def __init__(self, seconds: float | None, taken: float = 0.0) -> None:
-        """``taken``: seconds that are over already."""
+        """Start the clock. ``taken``: seconds already used."""
         self.started = time.monotonic() - taken
         self.end = math.inf if seconds is None else self.started + seconds
 
@@ -111,11 +109,11 @@ class Clock:
         return time.monotonic() > self.end
 
     def taken(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds used so far."""
         return time.monotonic() - self.started
 
     def share(self, of: float) -> float:
-        """When so much of the time that is left will be over."""
+        """Return the time at which a share of the remaining time will be over."""
         now = time.monotonic()
         return now + of * (self.end - now)
 
@@ -126,22 +124,22 @@ class ExampleBatch:
 
     name: str
     index: int
-    """Index of the batch in the whole campaign, which gives the seed."""
+    """Index of the batch in the whole campaign. The batch's seed depends on the index."""
     first: int
-    """Examples of its configuration that were run before it."""
+    """Number of examples of the configuration run before the batch."""
     examples: int
     done: int = 0
-    """Examples of the batch that were run."""
+    """Examples of the batch already run."""
     place: tuple[int, int] = (0, 0)
-    """Where they end: whole runs of Hypothesis, and examples of the next one."""
+    """Place of the next example: complete runs of Hypothesis, and examples of the current run."""
     before: tuple[Command, ...] = ()
-    """Commands of the last of them."""
+    """Commands of the last example."""
     until: float = math.inf
-    """When its share of the time is over."""
+    """End of the batch's share of the time."""
 
 
 class Schedule:
-    """What there is to run, and what was."""
+    """Batches to run, and batches cut short."""
 
     def __init__(self, plan: Plan, names: list[str]) -> None:
         self.planned = planned(plan, names)
@@ -151,13 +149,14 @@ class Schedule:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left; never where the time is the plan."""
+        """True if no batch is left. Never true for a plan without a number of examples."""
         return not self._waiting and self._next is None
 
     def deal(self, until: float, jobs: int = 1) -> list[ExampleBatch]:
-        """What is due, each with its share of the time up to then; so many run at once.
+        """Return the batches due, each with its share of the time up to ``until``. ``jobs`` batches
+        run at once.
 
-        Those come first that have had least: the last share may be none.
+        Batches with the fewest examples come first, because no time may be left for the last ones.
         """
         if not (due := sorted(self._waiting, key=lambda batch: batch.done)):
             due, self._next = self._next or [], next(self._batches, None)
@@ -170,12 +169,12 @@ class Schedule:
         ]
 
     def cut(self, batch: ExampleBatch) -> None:
-        """It was cut short: it goes on when the others had their share."""
+        """Record a batch cut short. It resumes after all batches of the round had their share."""
         self._waiting.append(batch)
 
 
 def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
-    """Examples of each configuration, or item; nothing where the time is the plan.
+    """Return the planned examples by name. Empty if the plan has no number of examples.
 
     >>> planned(Plan({}, examples=100), ["a", "b", "c"]), planned(Plan({}, examples=2), ["a"])
     ({'a': 34, 'b': 33, 'c': 33}, {'a': 2})
@@ -187,9 +186,9 @@ def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
 
 
 def _batches(names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
-    """Yield the batches of each round; without end where the time is the plan.
+    """Yield the batches of each round, without end if no number of examples is planned.
 
-    A batch takes what is left over where that is too little for one of its own.
+    A batch takes the remaining examples, too, if they are too few for another batch.
 
     >>> rounds = _batches(["a", "b"], {"a": 21, "b": 21})
     >>> [[batch.examples for batch in batches] for batches in rounds]

@@ -1,4 +1,4 @@
-"""What a run says at the end: for people, and as JSON."""
+"""Summary of a run: as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from slotproof_model.spec.profiles import Choices, profile_named
 from slotproof_model.spec.transitions import TRANSITIONS
 
 MARGIN = 1.1
-"""By how much an estimate of seconds exceeds the measured rate."""
+"""Factor by which estimated seconds exceed the measured seconds."""
 NAMED = 3
-"""Configurations that a line names; more are counted."""
+"""Maximum number of configurations named in a message."""
 
 _NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
     ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
@@ -44,32 +44,33 @@ _NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
         lambda config, of: config.retract == "wipe" or not of["retract_keeps"],
     ),
 }
-"""By what a transition can't do without: in words, and whether a configuration has it, or the
-engine's profile whatever the configuration says."""
+"""Description and test of each condition that a transition needs. A test gets a configuration and
+the choices of the engine's profile."""
 
 
 def impossible(
     transitions: frozenset[str], configs: Collection[EngineConfig], profile: str
 ) -> dict[str, str]:
-    """Transitions that no configuration of the plan allows an engine of that profile, and what they
-    need."""
+    """Return the transitions that no configuration of the plan allows under this profile, each with
+    the condition that is not met."""
     of = profile_named(profile).choices
     return {
         name: words
         for need, (words, possible) in _NEEDS.items()
-        for name, each in TRANSITIONS.items()
+        for name, transition in TRANSITIONS.items()
         if name in transitions
-        and need in (*each.choices.items(), each.needs)
+        and need in (*transition.choices.items(), transition.needs)
         and not any(possible(config, of) for config in configs)
     }
 
 
 def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[str, Any]:
-    """Everything a run has to say, as JSON. ``status`` is the exit status."""
+    """Return the summary of a run, as JSON. ``status`` is the exit status."""
     coverage = outcome.coverage
     configs = {name: plan.configs[name] for name in outcome.configs}
-    able = [each for each in plan.configs.values() if capabilities.refuses(each) is None]
-    reached = _reached(outcome, coverage, capabilities, able)  # also those not reached in time
+    able = [config for config in plan.configs.values() if capabilities.refuses(config) is None]
+    # A configuration that got no time counts, too: its transitions were not reached.
+    reached = _reached(outcome, coverage, capabilities, able)
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
     missing = chain(
@@ -110,7 +111,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "clients": clients(coverage),
         "modes": {
             mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
-            for mode in dict.fromkeys(each.mode for each in configs.values())
+            for mode in dict.fromkeys(config.mode for config in configs.values())
         },
         "invariants": {
             "checked": sorted(set(ON_ENGINES) - set(unchecked)),
@@ -120,13 +121,13 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": capabilities.unseen,
         "violated": [
-            each.to_json() for each in (outcome.trace.violations if outcome.trace else ())
+            violation.to_json() for violation in (outcome.trace.violations if outcome.trace else ())
         ],
     }
 
 
 def _array(outcome: Outcome, plan: Plan) -> dict[str, Any] | None:
-    """The share of pairs and triples of levels that were searched, and features with one level."""
+    """Return the searched share of pairs and triples of levels, and features with one level."""
     if plan.array is None:
         return None
     ran = [name for name in outcome.configs if outcome.run[name]]
@@ -155,7 +156,7 @@ def _reached(
     capabilities: Capabilities,
     configs: Collection[EngineConfig],
 ) -> dict[str, Any]:
-    """Of what these configurations allow: transitions and guard outcomes that were seen."""
+    """Return the transitions and guard outcomes reached, and those that were possible."""
     excluded = impossible(capabilities.seen_to_make, configs, outcome.profile)
     wanted = capabilities.seen_to_make - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
@@ -176,48 +177,48 @@ def _reached(
 WANTED = {
     ("finishes", "length"): "no request ended by length",
     ("finishes", "stop"): "no request ended by a stop token",
-    ("aborted", "waiting"): "no request was aborted while it waited",
-    ("aborted", "decoding"): "no request was aborted while it decoded",
+    ("aborted", "waiting"): "no request was aborted while waiting",
+    ("aborted", "decoding"): "no request was aborted while decoding",
 }
-"""What has to happen to clients of any engine before a run says that nothing is wrong."""
+"""Events needed before a run may report conformance, each with the message if it is missing."""
 
 
 def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
-    """What clients sent and met, the most frequent first; and which of two transitions followed
-    the other on one session."""
+    """Return counts of commands, of answers, and of pairs of transitions on the same session. The
+    most frequent come first."""
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
 def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> Iterator[str]:
-    """Which option of a server that they have was never at work."""
+    """Yield a message for each server option in the configurations that never took effect."""
     for name in (name for config in configs for name in config.options):
         if not coverage.reached["options"][name]:
-            yield f"{name} of the configuration was never at work"
+            yield f"option {name} of a configuration never took effect"
 
 
 def _mode(
     outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
 ) -> dict[str, Any]:
-    """What was reached in the configurations of one mode."""
+    """Return the coverage of the configurations of one mode."""
     coverage = total(outcome.covered[name] for name in configs)
     reached = _reached(outcome, coverage, capabilities, configs.values())
     return {"configurations": list(configs), "commands": coverage.commands, **reached}
 
 
 def _cut(outcome: Outcome) -> Iterator[str]:
-    """Why a search ended early."""
+    """Yield the reasons for an early end of a search."""
     if outcome.interrupted:
         yield "interrupted"
     if outcome.unusable:
-        yield "the engine could not go on"
+        yield "the engine could not continue"
     if outcome.out_of_time:
         yield "out of time"
 
 
 def few(outcome: Outcome, plan: Plan) -> list[str]:
-    """Configurations that had too few examples for a verdict.
+    """Return configurations with too few examples for a verdict.
 
-    With a number of examples all of them are enough, unless the plan has a floor.
+    The list is empty if the plan has a fixed number of examples and no floor.
     """
     if plan.examples is not None and not plan.floor:
         return []
@@ -225,21 +226,21 @@ def few(outcome: Outcome, plan: Plan) -> list[str]:
 
 
 def _too_little(outcome: Outcome, plan: Plan) -> Iterator[str]:
-    """Which configurations had too few examples, where the time was too short for more."""
+    """Yield a message that names the configurations with too few examples."""
     if names := few(outcome, plan):
         words = ", ".join(names) if len(names) <= NAMED else f"{len(names)} configurations"
-        yield f"too little time, under {FLOOR} examples of {words}"
+        yield f"too little time, under {FLOOR} examples in {words}"
 
 
 def _unmet(
     outcome: Outcome, configs: Iterable[EngineConfig], never: Collection[str]
 ) -> Iterator[str]:
-    """What has to happen in any search, and did not. That some transition was ``never`` reached is
-    told beside it."""
+    """Yield a message for each event that every run needs and this run lacks. If a transition was
+    ``never`` reached, yield only the message about the prefix cache."""
     reached = outcome.coverage.reached
-    # A prefix cache that is never of use breaks no rule.
+    # A prefix cache that never has a hit violates no clause.
     if reached["matches"]["nothing"] and not reached["matches"]["found"]:
-        yield "no match found a prefix: the cache may never be used"
+        yield "no request matched a cached prefix: the cache may never be used"
     if not never:
         yield from (why for (of, what), why in WANTED.items() if not reached[of][what])
         yield from idle(outcome.coverage, configs)
@@ -248,12 +249,12 @@ def _unmet(
 def missing(
     searches: Mapping[str, tuple[Outcome, Mapping[str, Any]]], plan: Plan, share: float = 1.0
 ) -> dict[str, Any] | None:
-    """Return what searches of builds, each with its summary, lack for a verdict on the
-    configurations that they share, and what would be enough; ``None`` if it is nothing. They had
-    a ``share`` of what the user gave.
+    """Return the budget needed for a verdict on the configurations that all builds ran, or None if
+    nothing is missing. ``searches``: outcome and summary by build. ``share``: share of the user's
+    budget spent on these searches.
 
-    No rate says when a transition is reached. Then it is the examples of a plain run that may be
-    enough, or twice as many as there were.
+    The first occurrence of a transition can't be predicted. If some transition was never reached,
+    the budget is at least the examples of a plain run, and twice the examples so far.
     """
     shared = set.intersection(*(set(outcome.configs) for outcome, _ in searches.values()))
     if not shared and all(outcome.configs for outcome, _ in searches.values()):
@@ -291,7 +292,7 @@ def missing(
     seconds, wanted = math.ceil(seconds / share), math.ceil(wanted / share)
     limit = f" --seconds {seconds}" if plan.seconds is not None else f" (about {seconds} s)"
     options = f"--examples {wanted}{limit}" if plan.examples is not None else limit.strip()
-    text = "; ".join(each["text"] for each in builds)
+    text = "; ".join(build["text"] for build in builds)
     return {
         "builds": builds,
         "seconds": seconds,
@@ -301,39 +302,39 @@ def missing(
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
-    """How many examples each configuration had, of how many that were planned for it.
+    """Yield lines with the number of examples run and planned in each configuration.
 
-    Hypothesis may run a few more than it is asked for.
+    Hypothesis may run a few more than planned.
     """
     counts = report["examples_of"]
-    if report["planned"] is None:  # the time is the plan
-        each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
-        yield labelled("examples", each)
+    if report["planned"] is None:  # only the time is limited
+        runs = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
+        yield labelled("examples", runs)
         return
     groups: dict[str, list[str]] = {}
     for name, count in counts.items():
         if count["run"] < count["planned"]:
             groups.setdefault(f"{count['run']} of {count['planned']}", []).append(name)
-    each = " or ".join(map(str, sorted({count["planned"] for count in counts.values()})))
-    all_of_them = f"all that were planned, {each} in each configuration"
-    some = f"{report['examples']} of {report['planned']} that were planned"
-    yield labelled("examples", some if groups else all_of_them)
+    number = " or ".join(map(str, sorted({count["planned"] for count in counts.values()})))
+    complete = f"{report['examples']}: all planned, {number} in each configuration"
+    partial = f"{report['examples']} of {report['planned']} planned"
+    yield labelled("examples", partial if groups else complete)
     for text, names in groups.items():
         yield labelled("", f"{text}: {', '.join(names)}")
 
 
 def _first(report: dict[str, Any]) -> Iterator[str]:
-    """How much of that was needed for the first finding, and what shrinking took beside it."""
+    """Yield the commands up to the first finding, and the extra replays for shrinking."""
     if first := report["up_to_the_first"]:
         yield labelled(
             "", f"{first['commands']} in {first['examples']} examples up to the first finding"
         )
     if report["replays"]:
-        yield labelled("", f"{report['replays']} replays for shrinking beside these")
+        yield labelled("", f"{report['replays']} more replays for shrinking")
 
 
 def text(report: dict[str, Any]) -> Iterator[str]:
-    """The summary for people, line by line."""
+    """Yield the summary as text, line by line."""
     transitions, guards = report["transitions"], report["guards"]
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     if report["build"] and report["build"]["label"]:
@@ -353,12 +354,12 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     if report["unusable"]:
         yield labelled("ended early", report["unusable"])
     some = f"{transitions['reached']} of {transitions['offered']} reached"
-    none = "the engine says of none that it can be seen"
+    none = "the engine reports no transitions"
     yield labelled("transitions", some if transitions["offered"] else none)
     if transitions["never"]:
         yield labelled("", f"never: {', '.join(transitions['never'])}")
     for name, needs in transitions["impossible"].items():
-        yield labelled("", f"{name} needs {needs}, which no configuration here has")
+        yield labelled("", f"{name} needs {needs}, absent from all configurations")
     if len(report["modes"]) > 1 and transitions["offered"]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
@@ -374,25 +375,25 @@ def text(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _counted(label: str, counts: Mapping[str, int], by: str = "") -> Iterator[str]:
-    """How requests ended, which options of a server were at work; how often."""
+    """Yield a line of counts: how requests ended, or how often options took effect."""
     if counts:
         yield labelled(label, ", ".join(f"{count} {by}{what}" for what, count in counts.items()))
 
 
 def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:
-    """Each mode, and what no configuration of it reached that another one did."""
-    for mode, each in modes.items():
-        there, guards = each["transitions"], each["guards"]
-        never = [name for name in there["never"] if name not in anyway]
+    """Yield each mode's coverage, and the transitions that only another mode reached."""
+    for mode, part in modes.items():
+        seen, guards = part["transitions"], part["guards"]
+        never = [name for name in seen["never"] if name not in anyway]
         yield labelled(
             "",
-            f"{mode}: {there['reached']} of {there['offered']}, guard outcomes {guards['seen']} of "
+            f"{mode}: {seen['reached']} of {seen['offered']}, guard outcomes {guards['seen']} of "
             f"{guards['of']}{'; never: ' if never else ''}{', '.join(never)}",
         )
 
 
 def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
-    """Which invariants there was something to check on."""
+    """Yield the number of invariants checked, and the names of invariants never checked."""
     yield labelled("invariants", f"{len(invariants['checked'])} checked")
     if invariants["not_checked"]:
         yield labelled("", f"not checked: {', '.join(invariants['not_checked'])}")
@@ -401,7 +402,7 @@ def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
 def left_out(
     ignored: Mapping[str, int], not_observed: Mapping[str, str], by_choice: Mapping[str, int]
 ) -> Iterator[str]:
-    """Clauses that were passed over, the engine's documented choices, and what it does not show."""
+    """Yield lines on the engine's documented choices, on ignored clauses, and on hidden state."""
     for what, times in by_choice.items():
         yield labelled("not judged", f"{what}, {times} times")
     for clause, times in ignored.items():
@@ -411,7 +412,7 @@ def left_out(
 
 
 def seeds(report: Mapping[str, Any]) -> str:
-    """Return the seed of a run in words, or those of the runs that a report is of.
+    """Return the seed of a run as text, or the seeds of the runs in a report.
 
     >>> seeds({"seed": 3}), seeds({"seed": 0, "seeds": [0, 1]})
     ('seed 3', 'seeds 0, 1')
@@ -421,31 +422,30 @@ def seeds(report: Mapping[str, Any]) -> str:
 
 
 def verdict(report: dict[str, Any]) -> str:
-    """The last line: what it comes to."""
+    """Return the verdict, the last line of a report."""
     if report["status"] == CONFORMS:
         return f"conforms: nothing found in {report['examples']} examples ({seeds(report)})"
     if report["status"] == INCONCLUSIVE:
         if report["unearned"]:
             return f"inconclusive: {report['unearned']}, nothing found so far"
-        return "inconclusive: nothing found, but not every transition that is offered was reached"
+        return "inconclusive: nothing found, but not every offered transition was reached"
     again = f", {report['not_afresh']}" if report["not_afresh"] else ""
     return f"counterexample: {report['violated'][0]['clause']}{again}"
 
 
 def compare(trace: Trace) -> dict[str, int | str] | None:
-    """Whether a trace could be shorter, in figures and a sentence; ``None`` where nobody can tell.
+    """Compare a trace's length with the spec's shortest counterexample. ``None``: not comparable.
 
-    The spec with the same bug has a shortest counterexample of one session alone, by proof
-    (``prove --mutant``). A trace that takes as many transitions to its violation is as short as
-    can be, within the spec's granularity: an engine does several in one iteration. The two can
-    be compared if the spec has the bug at this page size, one client's session took part,
-    and the clause is one that the spec has a formula for.
+    ``prove --mutant`` proves the length of the shortest counterexample with one session, for the
+    spec with the same bug. A trace with as many transitions is minimal. Transitions are counted,
+    since an engine takes several in one iteration. A comparison needs the bug in the spec at this
+    page size, one client's session in the trace, and a violated clause with a formula.
     """
     engine, _, name = trace.spec.partition(":")
     exhibit = EXHIBITS.get(name) if engine == "reference" else None
     taken = sum(len(row.transitions) for row in trace.rows)
     clients = {row.command.get("session") for row in trace.rows if row.command["do"] == "submit"}
-    stated = any(INVARIANTS[each.invariant].conjuncts for each in trace.violations)
+    stated = any(INVARIANTS[violation.invariant].conjuncts for violation in trace.violations)
     if (
         exhibit is None
         or exhibit.page_size != trace.config.page_size

@@ -1,7 +1,7 @@
-"""The rules: what clients and time can do, weighted so that deep states are reached.
+"""Rules: commands of clients and the passage of time, weighted to reach deep states.
 
-They know no transitions. Where they lead is the engine's business, and the referee's to judge.
-Hypothesis draws; shrinking is done on the commands, by :mod:`slotproof.search.shrinking`.
+The rules do not refer to the spec's transitions. Hypothesis draws the commands, the engine runs
+them, and the referee judges. Shrinking works on the commands (:mod:`slotproof.search.shrinking`).
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from slotproof.search.drawing import (
 from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
-"""Of long turns, those up to here are one; the others are two that fill the pool."""
+"""Largest drawn length of a single long turn. A larger draw gives two turns that fill the pool."""
 
 IDLE_STEPS = 18
-"""More than INV-PROGRESS.stalled waits."""
+"""Steps of waiting, enough for INV-PROGRESS.stalled to report a request."""
 
 
 def machine_for(
     host: Host, offered: Collection[str], config: EngineConfig
 ) -> type[RuleBasedStateMachine]:
-    """Return a state machine class; each of its instances sends to one fresh engine.
+    """Return a state machine class. Each instance sends to one fresh engine.
 
-    What is drawn depends on what is offered and on the configuration, never on what the engine
-    does: an example can be drawn without being run.
+    The draws depend only on the offered commands and on the configuration, never on the engine's
+    behaviour. So an example can be drawn without running it.
     """
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
-    accepted = integers(1, width + 2)  # a round has one more than it drafts, and no more
+    accepted = integers(1, width + 2)  # A round yields at most the draft and one more token.
     long = lengths(config.page_size)
     limits = sorted({config.timeout_of(session) for session in SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
@@ -129,8 +129,8 @@ def machine_for(
 
         @rule(who=chosen, back=integers(0, 3))
         def conversation_again(self, who: Chosen, back: int) -> None:
-            """Two turns once more, the first of them with stop tokens that the second one answers:
-            what a turn was told is not the next one's."""
+            """Repeat two earlier turns. The first gets stop tokens found only in the second's
+            answer. These must not stop the second turn."""
             if not (known := conversations(self.texts())):
                 for length in (2, 1):
                     self.whole(self.of(who), Prompt(1, length), 3)
@@ -159,7 +159,7 @@ def machine_for(
                 self.too_long_together(close=length % 2 == 0)
 
         def too_long_together(self, close: bool) -> None:
-            """Two turns, each of which fits: somebody has to give up memory in mid-decoding."""
+            """Send two turns that do not fit together, so that decoding must preempt one."""
             length = min(config.total_tokens * 3 // 8, config.context_len - 16)
             new = min(config.total_tokens // 8 + 2, 12)
             self.do({"do": "open", "session": "s2"})
@@ -172,8 +172,8 @@ def machine_for(
 
         @rule(how=sampled_from(["abort", "close", "abort_all"]))
         def memory_comes_free(self, how: str) -> None:
-            """Of two turns and a request one has to wait, until those that run are ended for it:
-            nothing else happens that would wake it."""
+            """Let a request wait for memory, then end both running turns. No later event would wake
+            the request."""
             length = min(config.total_tokens * 3 // 8, config.context_len - 16)
             sessions = ("s1", "s2")
             for session in sessions:
@@ -234,7 +234,8 @@ def machine_for(
         @precondition(lambda _: config.timeout > 2)
         @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
-            """Each less than the time-out, together more: what is between them counts."""
+            """Let time pass twice with an event between. Each interval is below the timeout, and
+            the sum is above it."""
             seconds = config.timeout * 2 // 3
             session = self.of(who)
             self.step()
@@ -273,7 +274,7 @@ def machine_for(
             two: str,
             after: int,
         ) -> None:
-            """A request, and two events in any phase of it."""
+            """Send a request, then two events at any phase of the request."""
             session = self.of(who) if who is not None else None
             self.submit(session, prompt, new)
             rid = self.sent[-1]
@@ -342,7 +343,7 @@ def machine_for(
             if name in offered:
                 self.do({"do": name})
 
-    # Without rules that never apply, which would thin out the others.
+    # A rule that never applies would make all other rules rarer.
     clients = pausing(Clients, offered) if config.pause_retracts else Clients
     if not rounds:
         return clients
@@ -387,8 +388,7 @@ def machine_for(
 
 
 def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
-    """Where a pause sends those that run back to waiting: what may happen to them until they go
-    on."""
+    """Add a rule for engines whose pause sends running requests back to waiting."""
 
     class Pausing(clients):  # type: ignore[misc]
         @precondition(lambda _: {"pause", "continue"} <= {*offered})

@@ -1,4 +1,4 @@
-"""A run in a line of Python: what ``slotproof run`` does, without files and without a terminal."""
+"""Runs from Python: ``slotproof run`` without files and without a terminal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slotproof.support.terminal import plain
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a run comes to; printed, what ``slotproof run`` says of it."""
+    """Result of a run. Its text form is the report of ``slotproof run``."""
 
     outcome: Outcome
     """Findings, the plainest first, and coverage."""
     summary: dict[str, Any]
-    """As in ``slotproof run --json``; ``status`` is the exit status."""
+    """Summary as in ``slotproof run --json``. ``status`` is the exit status."""
 
     @property
     def trace(self) -> Trace | None:
@@ -42,12 +42,12 @@ def run(
     seed: int = 0,
     patches: Sequence[str] = (),
 ) -> Report:
-    """Search an engine for counterexamples, and shrink what is found.
+    """Search an engine for counterexamples, and shrink the findings.
 
-    ``engine`` is an ``--engine`` argument; ``configs`` are names, by default all. It ends with the
-    first few findings, after so many ``examples`` (1,400 by default) or ``seconds``, or with
-    Ctrl-C. Raises :class:`EngineUnusable` if the engine can't start, and ``ValueError`` for an
-    unknown configuration or a number that is none.
+    ``engine`` is an ``--engine`` argument. ``configs`` are names, by default those of a covering
+    array. The run ends with the first few findings, after ``examples`` (1,400 by default) or
+    ``seconds``, or on Ctrl-C. Raises :class:`EngineUnusable` if the engine can't start, and
+    ``ValueError`` for an unknown configuration or an invalid number.
 
     >>> from slotproof import run
     >>> found = run("reference:22213-double-count", configs=["p1"], examples=60)
@@ -57,11 +57,11 @@ def run(
     counterexample: INV-SUM-FULL.reported
     """
     if examples is not None and examples < 1:
-        raise ValueError(f"examples={examples}: at least 1")
+        raise ValueError(f"examples={examples} must be at least 1")
     if seconds is not None and not seconds > 0:
-        raise ValueError(f"seconds={seconds}: more than 0")
+        raise ValueError(f"seconds={seconds} must be more than 0")
     if isinstance(configs, str):
-        raise ValueError(f"configs={configs!r}: a list of names")  # noqa: TRY004  # as the rest
+        raise ValueError(f"configs={configs!r} must be a list of names")  # noqa: TRY004  # as the rest
     if examples is None and seconds is None:
         examples = EXAMPLES
     plan = Plan.named(configs, examples=examples, seconds=seconds, seed=seed)

@@ -1,6 +1,6 @@
-"""Sends what a machine draws: to one fresh engine, through its referee, or to nobody.
+"""Sending of drawn commands to a fresh engine through its referee, or to no engine.
 
-What refers to something that was said before, or to a session that is open, is looked up here.
+References to earlier requests, answers and open sessions are resolved when a command is sent.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from slotproof.search.drawing import Chosen, Prompt, Text, family
 from slotproof.support import bounds
 
 DRAIN_STEPS = 600
-"""More than INV-PROGRESS.starved waits."""
+"""Maximum steps at the end of an example, enough for INV-PROGRESS.starved to report a request."""
 
 
 class Leave(KeyboardInterrupt):
-    """Out of Hypothesis, at once; ``because`` of an error, or as that was enough.
+    """Immediate exit from Hypothesis, ``because`` of an error or after enough findings.
 
-    To Hypothesis it is Ctrl-C. After anything else it would still look at the example, wonder why
-    it broke off, or run it again and have that judged too.
+    Hypothesis treats this exception as Ctrl-C. After any other exception, Hypothesis would analyse
+    the example, or run it again and have the second run judged too.
     """
 
     def __init__(self, because: BaseException | None = None) -> None:
@@ -34,23 +34,23 @@ class Leave(KeyboardInterrupt):
 
 
 class Host(Protocol):
-    """Who wants the examples."""
+    """Owner of the examples: starts, judges and counts them."""
 
     def begin(self) -> Referee | None:
-        """A judge for the next example; none for one that is drawn and not run."""
+        """Return a referee for the next example, or None if the example is drawn and not run."""
 
     def go_on(self) -> None:
-        """Asked before each command; raises what ends the example there."""
+        """Raise an exception to end the example. Called before each command."""
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Told of the example's first violations; whether that was enough."""
+        """Record the example's first violations. Return True if the search may stop."""
 
     def end(self) -> None:
-        """The example is over, and was run to its end or to its first violation."""
+        """Count an example that ran to its end or to its first violation."""
 
 
 def may_be_sent(token: int) -> bool:
-    """Whether a token that an engine answered is one that a client may send.
+    """Return True if a client may send a token that an engine generated.
 
     >>> [may_be_sent(token) for token in (-1, 0, 1, 249)]
     [False, False, True, True]
@@ -59,31 +59,32 @@ def may_be_sent(token: int) -> bool:
 
 
 class Sender:
-    """One example, without rules."""
+    """Sender of the commands of one example. The rules are in a subclass."""
 
     def __init__(self, host: Host, config: EngineConfig) -> None:
         self.host, self.config = host, config
         self.sent: list[str] = []
         self.said: dict[str, list[int]] = {}
-        """The prompts of those, with what their sessions had said before."""
+        """Prompt of each request sent, including the history of its session."""
         self.broken = self.torn = False
         try:
             self.referee = host.begin()
-        except BaseException as error:  # nothing of that is Hypothesis' business
+        # Hypothesis must not analyse an error of the engine.
+        except BaseException as error:
             raise Leave(error) from error
         if self.referee is not None:
             self.reached = Reached(config, self.referee.coverage)
 
     def do(self, command: Command) -> None:
         if self.broken or self.referee is None:
-            return  # what is known already was found again: the rest shows nothing
-        self.torn = True  # should it not come through, nobody knows where the engine is
+            return  # Later commands show nothing new.
+        self.torn = True  # If the command fails, the engine's state is unknown.
         try:
             self.host.go_on()
             self.reached.sends(command, self.referee.client)
             violations = self.referee.do(command)
             self.reached.saw(self.referee.log[-1], self.referee.client)
-        except BaseException as error:  # nothing of that is Hypothesis' business
+        except BaseException as error:  # Hypothesis must not analyse the error.
             raise Leave(error) from error
         self.torn = False
         if violations:
@@ -92,11 +93,11 @@ class Sender:
                 raise Leave
 
     def first(self) -> None:
-        """What every example begins with."""
+        """Send the first command of every example."""
         self.do({"do": "open", "session": "s1"})
 
     def last(self) -> None:
-        """What every example ends with, unless a violation or an error did."""
+        """Send the last commands of every example, unless a violation or an error came first."""
         try:
             if self.referee is not None and not (self.broken or self.torn):
                 for command in drain(self.referee):
@@ -106,7 +107,7 @@ class Sender:
                 self.host.end()
 
     def past(self, session: str | None) -> list[int]:
-        """What a session has said, in turns that were answered."""
+        """Return the tokens of a session's answered turns."""
         if (
             self.referee is None
             or {"do": "close", "session": session} in self.referee.client.unread
@@ -116,9 +117,9 @@ class Sender:
         return said if isinstance(said, list) else []
 
     def texts(self) -> list[Text]:
-        """All that was said so far, in the order in which it was sent."""
+        """Return the text of all answered requests, in the order of sending."""
         requests = self.referee.client.requests if self.referee is not None else {}
-        answers = {rid: each.output for rid, each in requests.items()}
+        answers = {rid: request.output for rid, request in requests.items()}
         return [
             Text(prompt, list(takewhile(may_be_sent, output)))
             for rid, prompt in self.said.items()
@@ -126,7 +127,7 @@ class Sender:
         ]
 
     def of(self, who: Chosen) -> str:
-        """The session of a turn, opened first if that was drawn and it is not open."""
+        """Return the session of a turn. Open the session first if the draw asks for it."""
         client = self.referee.client if self.referee is not None else None
         if who.opened and client is not None and who.session not in client.history:
             opening = {"do": "open", "session": who.session}
@@ -135,7 +136,7 @@ class Sender:
         return who.session
 
     def latest(self, back: int, live: bool = False) -> str:
-        """A request that was sent, from the last one back; one without an answer, if any."""
+        """Return a request ID, counted from the last sent. ``live``: prefer unanswered requests."""
         known = self.referee.client.requests if self.referee is not None else {}
         waiting = [rid for rid in self.sent if rid in known and not known[rid].answers]
         among = waiting if live and waiting else self.sent
@@ -156,7 +157,7 @@ class Sender:
         stop: Sequence[int],
     ) -> None:
         if not (tokens or past):
-            tokens = family(0, 1)  # front ends refuse a request that has no token at all
+            tokens = family(0, 1)  # Front ends refuse a request without tokens.
         rid = f"r{len(self.sent) + 1}"
         self.sent.append(rid)
         self.said[rid] = past + tokens
@@ -168,7 +169,7 @@ class Sender:
 
 
 def drain(referee: Referee) -> Iterator[Command]:
-    """What ends every example: let all requests finish, close all sessions, look again."""
+    """Yield the last commands of every example: finish all requests, close all sessions, step."""
     if "continue" in referee.engine.capabilities.commands:
         yield {"do": "continue"}
     for _ in range(DRAIN_STEPS):

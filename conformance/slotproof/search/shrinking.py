@@ -1,8 +1,8 @@
 """Shrinking: make a finding's trace 1-minimal.
 
-Works on the commands themselves, not on what Hypothesis drew (why: ADR 6). When
-it is done, dropping any single command, or lowering any number in one by one,
-makes the violation go away. Deterministic: it only ever replays.
+Shrinking works on the commands, not on Hypothesis's choices, for the reason given in ADR 6. In a
+1-minimal trace, dropping any command or lowering any number by one removes the violation. Shrinking
+only replays commands, so its result is deterministic.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from slotproof.search.plan import Plan, Stop, Tell
 from slotproof.traces.record import rows_of
 
 HANG = 50
-"""Replays that one which hangs counts for: each of them waits for the whole timeout."""
+"""Cost of a hanging replay, in normal replays. A hang lasts for the whole timeout."""
 
 Log = list[Iteration]
 
 
 class Spent(Exception):
-    """No replay is left, or no time for one."""
+    """End of the budget: no replay, or no time, is left."""
 
 
 @dataclass
 class Shrunk:
-    """The result of shrinking some findings."""
+    """Result of shrinking some findings."""
 
     smaller: list[Finding | None]
-    """For each a shorter one, or none if it was left out."""
+    """Shrunk findings in the order of the task. None for a finding that was left out."""
     replays: int = 0
 
 
 @dataclass(frozen=True)
 class Shrink:
-    """A task: shrink findings of one clause, one after the other; what one explains is not shrunk.
+    """A task: shrink the findings of one clause in order, but none that a shrunk finding explains.
 
-    Of those that look the same only the first is: the others come again if they are
-    something else.
+    Of findings with the same identity, only the first is shrunk. If another is a different bug, a
+    later round finds it again.
     """
 
     plan: Plan
@@ -53,16 +53,16 @@ class Shrink:
 
     @property
     def key(self) -> str:
-        """A name that no other task of the same search has."""
+        """Name unique among the tasks of a search."""
         seen = (
-            f"{each.trace.config_name} {each.first} {len(each.trace.rows)}"
-            for each in self.findings
+            f"{finding.trace.config_name} {finding.first} {len(finding.trace.rows)}"
+            for finding in self.findings
         )
         return f"{self.findings[0].mark.clause}, {self.plan.shrink}: {', '.join(seen)}"
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Shrunk:
-        """Shrink each as far as there is time. ``tell`` of each, and of replays as they are
-        made."""
+        """Shrink each finding as far as time allows. ``tell`` receives each shrunk finding, and
+        each number of replays made."""
         result = Shrunk([])
 
         def counted(what: Finding | int) -> None:
@@ -84,7 +84,7 @@ class Shrink:
 
 
 class _Shrinking:
-    """One finding: replays that show it and nothing that is known."""
+    """Shrinking of one finding. A replay counts if it shows this finding and no earlier one."""
 
     def __init__(
         self, plan: Plan, of: Finding, known: list[Mark], engine: Engine, tell: Tell, stop: Stop
@@ -93,14 +93,14 @@ class _Shrinking:
         self.tell = tell
         self.wanted = of.trace.violations[0]
         self.loose = False
-        """Whether it may become one that is known."""
+        """True while the trace may turn into the trace of an earlier finding."""
         self.left = plan.shrink
-        self.ignored = tuple(each for each in of.trace.ignored if each != self.wanted.clause)
+        self.ignored = tuple(clause for clause in of.trace.ignored if clause != self.wanted.clause)
 
     def go(self) -> Finding:
         commands, log, minimal = minimise(self.of.trace.commands, self.shown)
         if not self.of.mark.certain and any(k.clause == self.of.mark.clause for k in self.known):
-            # Perhaps it is a known one, and something beside it that is not needed?
+            # The trace may be an earlier finding's with an irrelevant event.
             self.loose, self.left = True, self.plan.shrink
             plain, plain_log, plain_minimal = minimise(commands, self.shown)
             first = self.found(plain_log)
@@ -111,7 +111,7 @@ class _Shrinking:
         return self.result(commands, log, minimal)
 
     def result(self, commands: list[Command], log: Log, minimal: bool) -> Finding:
-        """Return what is left, with plain names and as little ignored as it needs."""
+        """Return the shrunk finding, with plain names and as few ignored clauses as needed."""
         try:
             for named in (renamed(commands), commands):
                 for ignored in (self.plan.ignored, self.ignored):
@@ -123,25 +123,25 @@ class _Shrinking:
                         return replace(small, trace=small.trace.explained_by(why))
         except Spent:
             return self.finding(log, self.ignored, minimal) if log else self.of
-        return self.of  # it does not happen every time
+        return self.of  # The violation does not occur in every replay.
 
     def finding(self, log: Log, ignored: tuple[str, ...], minimal: bool) -> Finding:
         first = self.found(log)
         assert first is not None
-        violations = [first, *(each for each in log[-1].violations if each is not first)]
+        rest = [violation for violation in log[-1].violations if violation is not first]
         trace = replace(
             self.of.trace,
             rows=rows_of(log),
             states=True,
-            violations=violations,
+            violations=[first, *rest],
             minimal=minimal,
             ignored=ignored,
         )
         return replace(self.of, trace=trace, mark=mark(log[-1], first))
 
     def again(self, commands: list[Command], ignored: tuple[str, ...]) -> Referee:
-        """What these commands lead to. Raises :class:`Spent` where there is no time to look, or
-        an interrupt arrives: what it showed up to there says nothing."""
+        """Replay commands. Raises :class:`Spent` at the end of the time or on an interrupt, since a
+        partial replay proves nothing."""
         self.tell(1)
         setup = replace(self.of.trace.setup, ignored=ignored, oracles=self.plan.oracles)
         try:
@@ -150,62 +150,63 @@ class _Shrinking:
             raise Spent from None
 
     def shown(self, commands: list[Command]) -> Log | None:
-        """As :data:`Shown`, up to so many replays."""
+        """Replay commands, as a :data:`Shown`. Raises :class:`Spent` if no replay is left."""
         if self.left <= 0:
             raise Spent
         log = self.again(commands, self.ignored).log
-        hung = any(each.clause == "INV-ALIVE.hang" for each in log[-1].violations) if log else False
+        broken = log[-1].violations if log else []
+        hung = any(violation.clause == "INV-ALIVE.hang" for violation in broken)
         cost = HANG if hung else 1
         self.left -= cost
         return log if self.found(log) is not None else None
 
     def found(self, log: Log) -> Violation | None:
-        """The violation at the end of the log that is this finding and none that is known."""
+        """Return the violation at the end of a log if it is this finding, not an earlier one."""
         if not log or not log[-1].violations:
             return None
         broken = log[-1].violations
-        if self.wanted.reporting and not all(each.reporting for each in broken):
+        if self.wanted.reporting and not all(violation.reporting for violation in broken):
             return None
         of = self.of.mark
-        for each in broken:
-            now = mark(log[-1], each)
+        for violation in broken:
+            now = mark(log[-1], violation)
             if (
                 now.stop == of.stop
                 and (not of.certain or now.transitions == of.transitions)
                 and (self.loose or not explained(now, self.known))
             ):
-                return each
+                return violation
         return None
 
 
 Shown = Callable[[list[Command]], Log | None]
-"""Run commands on a fresh engine: the log up to the violation, if it still is the finding. May
-raise :class:`Spent`: then the best so far is what there is."""
+"""Function that runs commands on a fresh engine. Returns the log if the finding still occurs. May
+raise :class:`Spent`, which ends shrinking with the smallest commands so far."""
 
 
 def minimise(commands: list[Command], shown: Shown) -> tuple[list[Command], Log, bool]:
-    """Fewer commands that show the same; the log of that (empty if there are none); whether they
-    are 1-minimal."""
+    """Return smaller commands with the same violation, their log, and True if they are 1-minimal.
+    The log is empty if nothing smaller was found."""
     lowering = _Lowering(commands, shown)
     done = lowering.go()
     return lowering.best, lowering.log, done
 
 
 class _Lowering:
-    """Passes over the commands, until a whole round of them changes nothing.
+    """Repeated passes over the commands, until no pass changes anything.
 
-    A success does not start a pass again: it goes on where it was, in what is left. Trying
-    the wide ones again after each costs several times the replays (ADR 6).
+    After a success, a pass continues at the same place. Starting again with wide cuts would need
+    several times as many replays (ADR 6).
     """
 
     def __init__(self, commands: list[Command], shown: Shown) -> None:
         self.best, self.shown = commands, shown
         self.log: Log = []
         self.failed: set[str] = set()
-        """Never worth another replay: what is kept only gets smaller."""
+        """Candidates that failed. They need no second replay: the commands only get smaller."""
 
     def go(self) -> bool:
-        """Whether nothing is left to try."""
+        """Return True if nothing is left to try."""
         with suppress(Spent):
             before = None
             while before is not self.best:
@@ -218,7 +219,7 @@ class _Lowering:
         return False
 
     def kept(self, candidate: list[Command]) -> bool:
-        """Whether it shows the same and is smaller; then it is the best so far."""
+        """Store a smaller candidate that shows the finding as the best so far, and return True."""
         key = repr(candidate)
         if key in self.failed:
             return False
@@ -231,15 +232,15 @@ class _Lowering:
         return False
 
     def names(self) -> None:
-        """Leave out all that names a session or a request; the last come first."""
+        """Drop all commands of a session or a request, the last first."""
         for field in ("session", "rid"):
-            for name in reversed(dict.fromkeys(each.get(field) for each in self.best)):
-                rest = [each for each in self.best if each.get(field) != name]
+            for name in reversed(dict.fromkeys(command.get(field) for command in self.best)):
+                rest = [command for command in self.best if command.get(field) != name]
                 if name is not None and len(rest) < len(self.best):
                     self.kept(rest)
 
     def runs(self) -> None:
-        """Leave out runs of commands, long ones first, from the end to the start."""
+        """Drop sequences of adjacent commands, long ones first, from the end to the start."""
         width = max(1, len(self.best) // 2)
         while width:
             start = len(self.best) - width
@@ -251,7 +252,7 @@ class _Lowering:
             width //= 2
 
     def steps(self) -> None:
-        """Make one of two steps that follow each other."""
+        """Merge two adjacent step commands into one."""
         index = 0
         while index + 1 < len(self.best):
             first, second = self.best[index : index + 2]
@@ -261,7 +262,7 @@ class _Lowering:
                 index += 1
 
     def fields(self) -> None:
-        """Make numbers and lists smaller, one field of one command at a time."""
+        """Lower numbers and shorten lists, one field of one command at a time."""
         index = 0
         while index < len(self.best):
             head, command, tail = self.best[:index], self.best[index], self.best[index + 1 :]
@@ -270,7 +271,7 @@ class _Lowering:
 
 
 def renamed(commands: list[Command]) -> list[Command]:
-    """Sessions named s1, s2, … and requests r1, r2, … in the order in which they come."""
+    """Return commands with sessions s1, s2, … and requests r1, r2, … in order of appearance."""
     names: dict[str, dict[str, str]] = {"session": {}, "rid": {}}
     result = [dict(command) for command in commands]
     for command in result:
@@ -281,14 +282,14 @@ def renamed(commands: list[Command]) -> list[Command]:
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:
-    """Few commands, then few tokens and steps, then small tokens."""
+    """Return a size to compare: commands, then list lengths plus numbers, then list values."""
     lists = [value for command in commands for value in command.values() if isinstance(value, list)]
     numbers = sum(value for c in commands for value in c.values() if isinstance(value, int))
     return len(commands), sum(map(len, lists)) + numbers, sum(map(sum, lists))
 
 
 def _simpler(command: Command) -> Iterator[Command]:
-    """The same command with one field smaller."""
+    """Yield the command with one field smaller."""
     for name, value in command.items():
         if isinstance(value, int) and not isinstance(value, bool):
             nearer = (value - (value >> bits) for bits in range(2, value.bit_length()))
@@ -296,7 +297,7 @@ def _simpler(command: Command) -> Iterator[Command]:
                 if 0 <= lower < value:
                     yield {**command, name: lower}
         elif isinstance(value, list) and value:
-            least = 1 if name == "tokens" else 0  # a request without any token is another matter
+            least = 1 if name == "tokens" else 0  # A request without a token is a different case.
             for length in dict.fromkeys((least, 1, len(value) // 2, len(value) - 1)):
                 if least <= length < len(value):
                     yield {**command, name: value[:length]}

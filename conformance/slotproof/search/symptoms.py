@@ -1,26 +1,25 @@
-"""Whether two findings come of one bug.
+"""Symptoms of findings, to decide if two findings come from one bug.
 
-One bug is seen as many findings: which clause breaks first, and at which transition, depends on
-what else happened in that iteration, and so on the seed. What stays the same is told by traces that
-are 1-minimal, where all that happened had to happen:
+One bug causes many findings. The clause violated first, and its transition, depend on the other
+events of the iteration, and so on the seed. Only 1-minimal traces are compared, since each event in
+them is necessary. Their symptoms are stable:
 
-- *telling*: the transitions of the whole trace that not every request, or every later turn, goes
-  through;
-- *guards* that are broken at the end, for a trace in which nothing else is telling;
-- *departs*: the variables in which the engine's state is not the spec's, at the end, and on which
-  side they are larger;
-- *clauses* that are broken there (what is only in the reporting is a finding of its own);
-- *changes*: the single changes of the spec that explain it
-  (:mod:`slotproof.lockstep.explanations`);
-- *words*: of a crash its message, of a stall what is waited for.
+- *telling*: transitions of the whole trace outside the course of every request or later turn
+- *guards* broken at the end, for a trace without telling transitions
+- *departs*: variables in which the engine's state differs from the spec's at the end, and which
+  side has the larger value
+- *clauses* broken at the end (reporting alone is a separate finding)
+- *changes*: single changes of the spec that explain the trace
+  (:mod:`slotproof.lockstep.explanations`)
+- *words*: message of a crash, or awaited resource of a stall
 
-A finding has a known cause if it stops with the same words; or if all that had to happen for a
-known trace had to happen for it as well, nothing else is lost, shared or wrong on pages, rows,
-tokens or answers, and either the same change of the spec explains both, or the engine departs from
-the spec in no other variable. Which other clauses of states and steps break then, and which guards,
-depends on what the other events of that iteration were: they start where the engine is, not where
-the spec is. What this hides: another bug that needs the same transitions and departs in nothing
-that the known one leaves right.
+A finding has the cause of a listed trace if both stop with the same message. Without a message,
+three conditions must hold. The finding has every event that the listed trace needs. No further
+clause about pages, rows, tokens or answers is broken. The same change of the spec explains both, or
+the engine departs in no further variable. Other clauses and guards are not compared: their checks
+start from the engine's state, not from the spec's, and so depend on the other events of the
+iteration. The rule hides a second bug that needs the same transitions and departs only in variables
+that are already wrong.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from slotproof.search.findings import LATER, Mark
 from slotproof_model.spec.invariants import INVARIANTS
 
 ACTOR = "an actor"
-"""Departs so: a session or a request is there for one of the two only."""
+"""Difference of a session or request that exists only in the engine, or only in the spec."""
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """What a trace says of the bug behind it."""
+    """Evidence that a trace gives about its bug."""
 
     mark: Mark
     telling: frozenset[str]
@@ -51,12 +50,12 @@ class Symptoms:
 
     @property
     def seen(self) -> frozenset[str]:
-        """Of the clauses, those that the state does not show: pages, rows, tokens, answers."""
-        return frozenset(each for each in self.clauses if not _stated(each))
+        """Broken clauses about pages, rows, tokens or answers, not formulas of the state."""
+        return frozenset(clause for clause in self.clauses if not _stated(clause))
 
     @property
     def needs(self) -> frozenset[str]:
-        """What had to happen for it."""
+        """Events needed for the violation."""
         return self.telling or self.guards
 
     @property
@@ -65,31 +64,30 @@ class Symptoms:
 
 
 def _stated(clause: str) -> bool:
-    """Whether it is a formula of the state."""
+    """Return True if the clause is a formula of the state."""
     invariant, _, conjunct = clause.partition(".")
     return invariant == "INV-STEP" or conjunct in INVARIANTS[invariant].conjuncts
 
 
 def symptoms(trace: Trace, mark: Mark) -> Symptoms:
-    """What a trace with its states says. Its own finding is marked so."""
-    differs = [
-        each for row in trace.rows[-1:] for frame in row.frames[-1:] for each in frame.differs
-    ]
+    """Return the symptoms of a trace with states. ``mark``: the identity of its finding."""
+    frames = [frame for row in trace.rows[-1:] for frame in row.frames[-1:]]
+    differs = [difference for frame in frames for difference in frame.differs]
     happened = {name for row in trace.rows for name in row.transitions}
-    told = [each for each in trace.violations if mark.reporting or not each.reporting]
+    broken = [v for v in trace.violations if mark.reporting or not v.reporting]
     return Symptoms(
         mark,
         frozenset(happened - LATER),
-        frozenset(f"{each.transition} against “{each.guard}”" for each in told if each.guard),
+        frozenset(f"{v.transition} against “{v.guard}”" for v in broken if v.guard),
         frozenset(map(_departs, differs)),
-        frozenset(each.clause for each in told),
+        frozenset(v.clause for v in broken),
         trace.changes,
         trace.minimal,
     )
 
 
 def _departs(differs: dict[str, Any]) -> str:
-    """A variable, and on which side it is larger; one that is missing is no number."""
+    """Return a variable, with ``>`` if the engine has the larger value, ``<`` if the spec has."""
     spec, engine = differs.get("spec"), differs.get("engine")
     if spec is None or engine is None:
         return str(differs.get("variable", ACTOR))
@@ -98,58 +96,59 @@ def _departs(differs: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Bug:
-    """What is known of one bug."""
+    """Evidence of one bug."""
 
     ids: frozenset[str]
-    """Identities that it was seen under."""
+    """Identities seen for the bug."""
     causes: tuple[Symptoms, ...]
-    """What its traces show."""
+    """Symptoms of the bug's traces."""
 
-    def shown(self, found: Symptoms) -> bool:
-        """Whether an example, as it was drawn, shows it, among whatever else happened: all that one
-        of its traces needs has happened, and nothing is wrong that the bug does not do."""
+    def shown(self, observed: Symptoms) -> bool:
+        """Return True if an example, not yet shrunk, shows the bug among unrelated events. The
+        example has every event that one trace needs, and nothing beyond the bug is wrong."""
         return (
-            any(each.needs <= found.has for each in self.causes)
-            and found.seen <= frozenset().union(*(each.seen for each in self.causes))
-            and found.departs <= frozenset().union(*(each.departs for each in self.causes))
+            any(cause.needs <= observed.has for cause in self.causes)
+            and observed.seen <= frozenset().union(*(cause.seen for cause in self.causes))
+            and observed.departs <= frozenset().union(*(cause.departs for cause in self.causes))
             and (
-                found.mark.id in self.ids
-                or any(each.mark.explains(found.mark) for each in self.causes)
+                observed.mark.id in self.ids
+                or any(cause.mark.explains(observed.mark) for cause in self.causes)
             )
         )
 
 
 @dataclass(frozen=True)
 class AcceptedFindings:
-    """Findings that a search passes over, since the baseline has them."""
+    """Findings of the baseline, ignored by a search."""
 
     ids: frozenset[str] = frozenset()
-    """Identities without a trace that says more."""
+    """Identities accepted without evidence from a trace."""
     bugs: tuple[Bug, ...] = ()
 
-    def recognises(self, found: Symptoms) -> bool:
-        """Whether an example, as it was drawn, shows one of them."""
-        return found.mark.id in self.ids or any(each.shown(found) for each in self.bugs)
+    def recognises(self, observed: Symptoms) -> bool:
+        """Return True if an example, not yet shrunk, shows an accepted finding."""
+        return observed.mark.id in self.ids or any(bug.shown(observed) for bug in self.bugs)
 
 
-def same(found: Symptoms, known: Collection[Symptoms]) -> str | None:
-    """Why a finding has the cause of these traces, which are of one bug; ``None`` if it has not."""
-    clauses = frozenset().union(*(each.clauses for each in known))
-    seen = frozenset().union(*(each.seen for each in known))
-    departs = frozenset().union(*(each.departs for each in known))
-    for each in known:
-        if found.mark.what or each.mark.what:
-            if each.mark.stop == found.mark.stop:
-                return f"it stops with the same words: {found.mark.what}"
+def same(observed: Symptoms, causes: Collection[Symptoms]) -> str | None:
+    """Return the reason why a finding has the cause of these traces of one bug, or ``None``."""
+    clauses = frozenset().union(*(cause.clauses for cause in causes))
+    seen = frozenset().union(*(cause.seen for cause in causes))
+    departs = frozenset().union(*(cause.departs for cause in causes))
+    for cause in causes:
+        if observed.mark.what or cause.mark.what:
+            if cause.mark.stop == observed.mark.stop:
+                return f"it stops with the same message: {observed.mark.what}"
             continue
-        if not (found.minimal and each.needs <= found.has and found.seen <= seen):
+        if not (observed.minimal and cause.needs <= observed.has and observed.seen <= seen):
             continue
-        if shared := sorted(each.changes & found.changes):
-            return f"the same explains it: {shared[0]}"
-        in_nothing_else = found.departs <= departs and found.departs & each.departs
-        in_nothing = not found.departs | each.departs and found.clauses <= clauses
-        if in_nothing_else or (in_nothing and each.mark.clause == found.mark.clause):
-            return f"it needs {_all(each.needs)} and departs in {_all(found.departs)}, as that does"
+        if shared := sorted(cause.changes & observed.changes):
+            return f"the same change of the spec explains it: {shared[0]}"
+        in_nothing_else = observed.departs <= departs and observed.departs & cause.departs
+        in_nothing = not observed.departs | cause.departs and observed.clauses <= clauses
+        if in_nothing_else or (in_nothing and cause.mark.clause == observed.mark.clause):
+            needs, where = _all(cause.needs), _all(observed.departs)
+            return f"it needs {needs} and departs in {where}, as in the baseline"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where the tasks of a campaign run: here, or in processes with an engine each."""
+"""Workers for the tasks of a campaign: this process, or processes with their own engines."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ from slotproof_model.proofs.pool import Pool
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Event = Callable[[int, Finding | int], None]
-"""Told, with the number of the task, what the task tells."""
+"""Callback: number of the task, and its event."""
 Done = Callable[[int, Any], None]
-"""Told, with its number, the result of a task as soon as there is one."""
+"""Callback: number of a finished task, and its result."""
 
 
 class Task(Protocol[R_co]):
-    """Data with a method; the same data gives the same result."""
+    """A task of a campaign: data with a method. Equal data gives equal results."""
 
     @property
     def key(self) -> str:
-        """A name that no other task of the same search has."""
+        """Name unique among the tasks of a search."""
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> R_co: ...
 
 
 def no_matter(number: int, result: Any) -> None:
-    """Whoever waits for all results."""
+    """Ignore a finished task. For callers that need only the complete list of results."""
 
 
 class Workers(Protocol):
-    """What runs tasks, ``jobs`` of them at once."""
+    """Runner of tasks, ``jobs`` at once."""
 
     jobs: int
     memory: bool
-    """Whether the next task may be one that was done before: no time is needed for it."""
+    """True if the next result may be stored in a journal, and so takes no time."""
     over: bool
-    """Whether no task is run any more."""
+    """True if no further task is run."""
 
     def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
-        """Results in the order of the tasks; a task's own failure is raised."""
+        """Return results in the order of the tasks. Raises a task's own failure."""
 
     def close(self) -> None:
-        """End what was started for it."""
+        """End everything started for the workers."""
 
 
 class Here:
-    """One task after the other, on the engine that is there."""
+    """Workers of this process: tasks run in order on its engine."""
 
     jobs, memory, over = 1, False, False
 
@@ -71,7 +71,7 @@ class Here:
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
     ) -> list[R]:
-        """Results in the order of the tasks."""
+        """Return results in the order of the tasks."""
         results: list[R] = []
         for number, task in enumerate(tasks):
             results.append(task.run(self.engine, partial(event, number), stop))
@@ -79,14 +79,14 @@ class Here:
         return results
 
     def close(self) -> None:
-        """The engine is its owner's."""
+        """Leave the engine to its owner."""
 
 
 class Elsewhere:
-    """Other processes, each with an engine of its own.
+    """Further processes, each with an engine of its own.
 
-    Ctrl-C is this process's business: the others are asked to stop and give back what they have.
-    Nobody waits longer than some seconds for them.
+    Only this process handles Ctrl-C. It asks the workers to stop and to return their results within
+    a few seconds.
     """
 
     memory = over = False
@@ -95,29 +95,29 @@ class Elsewhere:
         self.jobs, self._call = jobs, 0
 
     def submit(self, number: int, task: Task[R]) -> Future[R]:
-        """Let somebody run a task."""
+        """Start a task in a worker."""
         raise NotImplementedError
 
     def told(self) -> Iterator[Told]:
-        """Yield all that was told since the last time."""
+        """Yield all events since the last call."""
         raise NotImplementedError
 
     def ask(self, stop: bool) -> None:
-        """Ask those that run tasks to stop, or let them run again."""
+        """Ask running tasks to stop, or let tasks run again."""
         raise NotImplementedError
 
     def result(self, future: Future[R]) -> R:
-        """Return the result of a task that is over. Raises :class:`EngineUnusable` where its
-        process is lost."""
+        """Return the result of a finished task. Raises :class:`EngineUnusable` if its process is
+        lost."""
         raise NotImplementedError
 
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
     ) -> list[R]:
-        """Results in the order of the tasks; a task's own failure is raised."""
+        """Return results in the order of the tasks. Raises a task's own failure."""
         self._call += 1
         if not stop():
-            self.ask(stop=False)  # what ended the tasks before need not end these
+            self.ask(stop=False)  # An earlier stop does not apply to these tasks.
         waiting = deque(enumerate(tasks))
         running: dict[Future[R], int] = {}
         results: dict[int, R] = {}
@@ -133,17 +133,17 @@ class Elsewhere:
                 patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
             ended, _ = wait(running, 0.1, FIRST_COMPLETED)
             for call, number, what in self.told():
-                if call == self._call:  # what comes late is in the result already
+                if call == self._call:  # Events of an earlier call are part of its results.
                     event(number, what)
             for future in sorted(ended, key=running.__getitem__):
                 number = running.pop(future)
                 try:
                     results[number] = self.result(future)
-                except Exception as error:  # noqa: BLE001  # raised when all are over
+                except Exception as error:  # noqa: BLE001  # raised when all tasks are over
                     failed[number] = error
                 else:
                     done(number, results[number])
-            if time.monotonic() > patience:  # what was told is kept
+            if time.monotonic() > patience:  # The findings reported so far are stored.
                 raise KeyboardInterrupt
         for number in sorted(failed):
             raise failed[number]
@@ -151,7 +151,7 @@ class Elsewhere:
 
 
 Told = tuple[int, int, Finding | int]
-"""The number of the call and of the task, and what the task tells."""
+"""Number of the ``map`` call, number of the task, and the task's event."""
 
 
 class Processes(Elsewhere):
@@ -159,7 +159,7 @@ class Processes(Elsewhere):
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
         super().__init__(jobs)
-        context = multiprocessing.get_context("spawn")  # fork and torch do not go together
+        context = multiprocessing.get_context("spawn")  # torch does not work in a forked process
         self._told: Any = context.Queue()
         self._stop = context.Event()
         self._pool = Pool(jobs, context, _begin, (spec, self._told, self._stop))
@@ -179,19 +179,19 @@ class Processes(Elsewhere):
         try:
             return future.result()
         except BrokenProcessPool:
-            interrupts.check()  # who interrupts this process may have ended the others as well
+            interrupts.check()  # Ctrl-C may have ended the workers as well.
             raise EngineUnusable(
-                "a process of --jobs died; with --jobs 1 its reason is seen"
+                "a process of --jobs died: run with --jobs 1 to see the reason"
             ) from None
 
     def close(self) -> None:
-        """Let the processes end; their engines with them."""
+        """End the processes and their engines."""
         self._stop.set()
         self._pool.end(bounds.PARTING_SECONDS)
 
 
 class Mine:
-    """What a process of workers has."""
+    """State of a worker process."""
 
     engine: Engine | None = None
     spec: EngineSpec
@@ -218,5 +218,5 @@ def _work(call: int, number: int, task: Task[R]) -> R:
 
 
 def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> AbstractContextManager[Workers]:
-    """The engine that is there, or so many processes; closed at the end."""
+    """Return a context with workers: this process and the engine, or ``jobs`` processes."""
     return closing(Processes(spec, jobs) if jobs > 1 else Here(engine))

@@ -1,1 +1,1 @@
-"""The spec documents: pages, pictures and a TLA+ module, generated from the spec."""
+"""The spec documents, all generated from the spec: report pages, pictures and a TLA+ module."""

@@ -1,7 +1,7 @@
-"""A life cycle as SVG: states in a row, moves onwards above, moves back below.
+"""A life cycle as SVG. States are in a row, forward moves above the row, backward moves below.
 
-Arcs are nested, the shorter one inside, so that no line crosses another's name. Where
-everything lies is said here, how it is drawn in ``life.svg.jinja``.
+Each move is an arc. Shorter arcs lie inside longer arcs, so no line crosses the names of another
+arc. This module computes the positions, and ``life.svg.jinja`` draws the picture.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from slotproof_model.text.lifecycle import Lifecycle
 
 BOX, GAP, MARGIN = 136, 96, 24
 LINE = 14
-"""Height of a line of text, in pixels."""
+"""Height of a text line, in pixels."""
 HEAD, RISE = 26, 18
-"""Height of a state's name; how far an arc keeps from what is under it."""
+"""Height of a state's name, and distance between an arc and the names below the arc. In pixels."""
 
 
 @dataclass
 class _Arc:
-    """A move between two states, by their places in the row."""
+    """A move between two states. ``source`` and ``target`` are the states' places in the row."""
 
     source: int
     target: int
@@ -30,7 +30,7 @@ class _Arc:
     start: float = 0.0
     end: float = 0.0
     height: float = 0.0
-    """How far its level is from the boxes."""
+    """Distance between the arc and the boxes."""
 
     @property
     def forward(self) -> bool:
@@ -42,19 +42,19 @@ class _Arc:
 
     @property
     def reach(self) -> float:
-        """How far its names are from the boxes."""
+        """Distance between the far end of the arc's names and the boxes."""
         return self.height + len(self.names) * LINE + 6
 
     @property
     def middle(self) -> float:
-        """Where the names go: between two boxes, where no other line comes down."""
+        """Horizontal center of the arc's names: between two boxes, where no other line passes."""
         low, high = sorted((self.source, self.target))
         middles = [_left(index) + BOX + GAP / 2 for index in range(low, high)]
         return min(middles, key=lambda x: abs(x - (self.start + self.end) / 2))
 
 
 def picture(life: Lifecycle) -> str:
-    """The life as an SVG document.
+    """Return the life cycle as an SVG document.
 
     >>> from slotproof_model.text.lifecycle import lifecycles
     >>> picture(lifecycles()["slot"]).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
@@ -82,19 +82,19 @@ def _left(index: int) -> float:
 
 
 def _ports(arcs: Sequence[_Arc], states: int) -> None:
-    """Where arcs leave and reach their boxes: onwards by the right half, inner arcs outermost."""
+    """Set the ends of arcs on the half of a box that faces the other box, short arcs outermost."""
     for index, leaves in product(range(states), (True, False)):
-        mine = [arc for arc in arcs if (arc.source if leaves else arc.target) == index]
-        for at, arc in enumerate(sorted(mine, key=lambda arc: arc.span)):
-            inset = 12 + at * (BOX / 2 - 12) / len(mine)
+        touching = [arc for arc in arcs if (arc.source if leaves else arc.target) == index]
+        for at, arc in enumerate(sorted(touching, key=lambda arc: arc.span)):
+            inset = 12 + at * (BOX / 2 - 12) / len(touching)
             port = _left(index) + (BOX - inset if leaves == arc.forward else inset)
             setattr(arc, "start" if leaves else "end", port)
 
 
 def _levels(arcs: Sequence[_Arc]) -> None:
-    """Shorter arcs lie inside: each stays clear of the arcs and names under it."""
+    """Set the heights of the arcs. A longer arc passes above the shorter arcs and their names."""
     placed: list[_Arc] = []
-    for arc in sorted(arcs, key=lambda each: (each.span, each.source)):
+    for arc in sorted(arcs, key=lambda arc_: (arc_.span, arc_.source)):
         low, high = sorted((arc.start, arc.end))
         under = (
             other.reach

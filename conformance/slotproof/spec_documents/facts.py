@@ -1,20 +1,25 @@
-"""Relations between known bugs, transitions and invariants, and the bounds with their reasons."""
+"""Relations between known bugs, transitions and invariants. Also the bounds and their reasons."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from slotproof.engines.methods import methods_of, newest
 from slotproof.engines.mutants import MutantRecord, mutant_records
 from slotproof.environments.families import FAMILIES
 from slotproof.support import bounds
 from slotproof_model.bugs.museum import EXHIBITS, Exhibit
-from slotproof_model.spec.expr import variables
+from slotproof_model.spec import pages
+from slotproof_model.spec.allowances import GIVEN
+from slotproof_model.spec.expr import App, Const, Expr, Op, variables
 from slotproof_model.spec.invariant import Invariant, Kind, about
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof_model.spec.profiles import CHOICES
@@ -24,7 +29,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 @dataclass(frozen=True)
 class Bug:
-    """A known bug: in the reference engine, in the spec, or in both."""
+    """A known bug, planted in the reference engine, in the spec, or in both."""
 
     name: str
     mutant: MutantRecord | None
@@ -38,18 +43,18 @@ class Bug:
 
     @property
     def lives(self) -> list[str]:
-        """Transitions that are wrong in the spec's version of it."""
+        """Transitions that the bug changes in the spec."""
         return self.exhibit.spec.rewritten if self.exhibit else []
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        """Invariants that a finding on the engine names one of."""
+        """Invariants of the search's finding on the engine. The finding violates at least one."""
         return self.mutant.breaks if self.mutant else ()
 
 
 @cache
 def bugs() -> dict[str, Bug]:
-    """Every known bug by name, in the museum's order.
+    """Return every known bug by name: first the engine's mutants, then the bugs of the spec alone.
 
     >>> bugs()["22753-sticky-active"].lives
     ['T-REFUSE']
@@ -59,16 +64,16 @@ def bugs() -> dict[str, Bug]:
 
 
 def of_stage(stage: Stage | None) -> list[str]:
-    """Transitions that belong to one stage of a request's or session's life.
+    """Return the transitions of one stage in the life of a request or session.
 
     >>> of_stage("finish")
     ['T-SAVE', 'T-PLAIN-FINISH']
     """
-    return [each.id for each in TRANSITIONS.values() if each.stage == stage]
+    return [transition.id for transition in TRANSITIONS.values() if transition.stage == stage]
 
 
 def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
-    """By engine that makes them, their methods: of each family its newest release that is known.
+    """Return the methods of these transitions by engine, from each family's newest release.
 
     >>> made_in(["T-REFUSE"])
     {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
@@ -76,7 +81,8 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
     True
     """
     engines = {
-        f"{each.title} {newest(name)}": f"{name} {newest(name)}" for name, each in FAMILIES.items()
+        f"{family.title} {newest(name)}": f"{name} {newest(name)}"
+        for name, family in FAMILIES.items()
     }
     made = {}
     for title, engine in {**engines, "the reference engine": "reference"}.items():
@@ -86,17 +92,17 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
 
 
 def bugs_of(*transitions: str) -> list[Bug]:
-    """Known bugs in which one of these transitions is what is wrong."""
+    """Return the known bugs with a change to at least one of these transitions in the spec."""
     return [bug for bug in bugs().values() if set(bug.lives) & set(transitions)]
 
 
 def bugs_found_by(invariant: Invariant) -> list[Bug]:
-    """Known bugs of which a finding on the engine names this invariant."""
+    """Return the known bugs that violate this invariant on the engine."""
     return [bug for bug in bugs().values() if invariant.id in bug.clauses]
 
 
 def touches(transition: Transition, invariant: Invariant) -> bool:
-    """Whether the transition writes a variable that the invariant speaks of.
+    """Return True if the transition writes a variable that the invariant reads.
 
     >>> touches(TRANSITIONS["T-PARK"], INVARIANTS["INV-SUM-FULL"])
     True
@@ -108,7 +114,7 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
 
 
 def touched(transition: Transition) -> dict[bool, list[str]]:
-    """Invariants that have formulas, by whether the transition touches them.
+    """Return the names of all invariants with formulas, divided by the result of :func:`touches`.
 
     >>> touched(TRANSITIONS["T-OPEN"])[True][:2]
     ['INV-INFLIGHT', 'INV-COVER']
@@ -121,21 +127,21 @@ def touched(transition: Transition) -> dict[bool, list[str]]:
 
 
 def readers(choice: str) -> list[str]:
-    """Transitions that read a choice of the profile.
+    """Return the transitions with a choice of the profile in their guard or effect.
 
     >>> readers("loan")
     []
     """
 
-    def reads(each: Transition) -> bool:
-        exprs = (*each.full_guard.values(), *each.full_effect.values())
+    def reads(transition: Transition) -> bool:
+        exprs = (*transition.full_guard.values(), *transition.full_effect.values())
         return any(f"config.{choice}" in variables(expr) for expr in exprs)
 
-    return [each.id for each in TRANSITIONS.values() if reads(each)]
+    return [transition.id for transition in TRANSITIONS.values() if reads(transition)]
 
 
 def deciding_choice(transition: Transition) -> str | None:
-    """The choice of the profile that decides whether the transition exists at all."""
+    """Return the profile's choice that enables the transition, or None if every profile has it."""
     for name, value in transition.choices.items():
         choice = name.removeprefix("config.")
         if choice in CHOICES:
@@ -145,28 +151,28 @@ def deciding_choice(transition: Transition) -> str | None:
 
 STANDINGS: dict[str, str] = {
     "both": "proved of the spec, and the same formula is evaluated on engines",
-    "proved": "of one arbitrary page or row, or of all other actors summed up: proved of the spec; "
-    "on engines every page and row is looked at, by the clauses that are only observed",
-    "observed": "the spec does not model it, or not so closely: checked on engines only",
+    "proved": "proved of the spec for one arbitrary page or row, or for the sum of all other "
+    "actors; on engines the observed clauses check every page and row",
+    "observed": "not modelled by the spec, or in less detail: checked on engines only",
     "neither": "assumed of the configuration",
 }
 
 
 @dataclass(frozen=True)
 class Clause:
-    """One line of the table of all clauses."""
+    """A row in the table of all clauses."""
 
     name: str
     invariant: str
-    """Whose conjunct it is; empty for an assumption."""
+    """Invariant of the clause, or "" for an assumption."""
     kind: str
     standing: str
     observed: str
-    """What it is judged on, where it is judged on engines."""
+    """Observations that the clause is checked on, or "" if the clause is only proved."""
 
 
 def clauses() -> list[Clause]:
-    """Every conjunct of every invariant, and every assumption.
+    """Return a row for every conjunct of every invariant, and for every assumption.
 
     >>> {each.name: each.standing for each in clauses()}["INV-OWNER.lost"]
     'observed'
@@ -176,7 +182,7 @@ def clauses() -> list[Clause]:
         for conjunct, expr in invariant.conjuncts.items():
             name = f"{id_}.{conjunct}"
             standing = "proved" if about(expr) else "both"
-            how = {Kind.STATE: "every snapshot", Kind.STEP: "every step that events tell"}
+            how = {Kind.STATE: "every snapshot", Kind.STEP: "every step reported by events"}
             seen = "" if about(expr) else how[invariant.kind]
             table.append(Clause(name, id_, invariant.kind.value, standing, seen))
         for conjunct, says in invariant.observed.items():
@@ -188,7 +194,7 @@ def clauses() -> list[Clause]:
 
 
 def limits() -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and reason of every bound, in the order of ``bounds.py``.
+    """Yield the name, value and reason of every bound, in the order of ``bounds.py``.
 
     >>> next(limits())[:2]
     ('LINE_BYTES', '8 388 608')
@@ -202,3 +208,52 @@ def limits() -> Iterator[tuple[str, str, str]]:
             values = [f"{getattr(bounds, name):,}".replace(",", " ") for name in names]
             reason = " ".join(str(ast.literal_eval(below.value)).split()).replace("``", "`")
             yield "`, `".join(names), ", ".join(values), reason
+
+
+@cache
+def examples() -> Any:
+    """Return a worked example of each transition, by transition: see ``tests/spec_examples.py``.
+
+    >>> examples()["T-EVICT"]["params"]
+    {'n': 2}
+    """
+    return json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
+
+
+def given(transition: Transition) -> dict[str, str]:
+    """Return the environment's choices without a parameter of their own, with the meanings.
+
+    >>> given(TRANSITIONS["T-REAP"])["others"]
+    "full-pool tokens of the tree that other actors' locks cover"
+    """
+    formulas = (transition.allows.when, *transition.allows.params.values())
+    names = {name for formula in formulas for name in variables(formula)}
+    chosen = [name.removeprefix("given.") for name in sorted(names) if name.startswith("given.")]
+    return {name: GIVEN[name] for name in chosen if name not in transition.names}
+
+
+def page_rules(transition: Transition) -> dict[str, tuple[str, Expr, bool]]:
+    """Return rules for the choice of KV pages: sentence, formula, and True if only for ``swa``.
+
+    >>> page_rules(TRANSITIONS["T-EVICT"])["evicted"][0]
+    'Only a page of the tree is evicted.'
+    """
+    full, swa = (pages.effect(transition, pool)[0] for pool in ("full", "swa"))
+    return {
+        name: (pages.RULES[name], _folded(formula), name not in full)
+        for name, formula in {**swa, **full}.items()
+    }
+
+
+def _folded(expr: Expr) -> Expr:
+    """Return the formula without the constants *true* and *false* inside it."""
+    if not isinstance(expr, App):
+        return expr
+    args = tuple(_folded(arg) for arg in expr.args)
+    if expr.op is Op.NOT and isinstance(args[0], Const):
+        return Const(not args[0].value)
+    if expr.op in (Op.AND, Op.OR):
+        for first, second in (args, args[::-1]):
+            if isinstance(first, Const):  # true ∧ x = x, false ∨ x = x, else the constant
+                return second if bool(first.value) is (expr.op is Op.AND) else first
+    return App(expr.op, args)

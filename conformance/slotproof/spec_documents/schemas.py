@@ -1,4 +1,4 @@
-"""The JSON Schemas, made from the types that everything from outside is checked by."""
+"""The JSON Schemas, generated from the same types as slotproof's checks of its input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas(mark: str) -> dict[str, str]:
-    """Every schema, by its name in the folder of documents; ``mark`` says that it is made.
+    """Return every schema by file name. ``mark`` is a comment for the head of generated files.
 
     >>> list(schemas(""))[0]
     'schemas/protocol.schema.json'
@@ -36,23 +36,23 @@ def schemas(mark: str) -> dict[str, str]:
         COMMAND,
     )
     log = _several(lines.HEADER, COMMAND, lines.SNAPSHOT, lines.FAILED, lines.END)
-    found = {
+    named_schemas = {
         "protocol": ("slotproof engine protocol: messages, by name in $defs", protocol),
-        "log": ("slotproof event log: what lines hold, by name in $defs", log),
+        "log": ("slotproof event log: lines, by name in $defs", log),
         "itf": ("a slotproof counterexample in the Informal Trace Format", encoded(_whole(TRACE))),
-        "baseline": ("slotproof baseline: findings that a team knows", _whole(BASELINE)),
+        "baseline": ("slotproof baseline: accepted findings", _whole(BASELINE)),
     }
     return {
         f"schemas/{name}.schema.json": json.dumps(
             {"$schema": DIALECT, "$comment": mark, **schema, "title": title}, indent=1
         )
         + "\n"
-        for name, (title, schema) in found.items()
+        for name, (title, schema) in named_schemas.items()
     }
 
 
 class _Plain(GenerateJsonSchema):
-    """Without titles that only repeat the name of a field."""
+    """A schema generator without titles. Titles would only repeat the names of fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         del schema
@@ -64,8 +64,8 @@ def _whole(shape: Shape) -> dict[str, Any]:
 
 
 def _several(*shapes: Shape) -> dict[str, Any]:
-    """One document with a definition for each."""
-    inputs: list[Any] = [(each.title, "validation", TypeAdapter(each.form)) for each in shapes]
+    """Return one schema document with a definition for each shape."""
+    inputs: list[Any] = [(shape.title, "validation", TypeAdapter(shape.form)) for shape in shapes]
     named, shared = TypeAdapter.json_schemas(inputs, schema_generator=_Plain)
     own = {title: schema for (title, _), schema in named.items()}
     return {"$defs": {**shared.get("$defs", {}), **own}}

@@ -1,1 +1,1 @@
-"""Modules that every room uses: bounds, files, processes, the terminal."""
+"""Modules that all packages use: bounds, files, processes, the terminal."""

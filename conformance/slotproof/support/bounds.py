@@ -1,79 +1,79 @@
-"""Bounds on whatever a file or a driver may ask for, each with its reason.
+"""Bounds on the data that a file or a driver may send, each with its reason.
 
-Traces, logs, baselines and drivers come from anywhere: what would take more memory, time or
-disk than these allow is refused in one line. `docs/explanation/trust.md` has them as a table;
-together they keep an answer under ten seconds and 500 MB.
+Traces, logs, baselines and drivers may come from strangers. slotproof refuses larger data in one
+line. `docs/explanation/trust.md` has the bounds as a table. Together the bounds limit every answer
+of slotproof to ten seconds and 500 MB.
 """
 
 from __future__ import annotations
 
 LINE_BYTES = 8 << 20
-"""A line of a log or of a driver: read whole, and forty times its size as Python objects."""
+"""Bytes of a line of a log or of a driver. As Python objects a line takes forty times its size."""
 JOURNAL_LINE_BYTES = 256 << 20
-"""A line of a journal: the findings of 64 examples, some of 2 MB."""
+"""Bytes of a line of a journal. A line has the findings of 64 examples, of up to 2 MB each."""
 TRACE_BYTES = 4 << 20
-"""A trace: read whole, and copied. A longer one is written without its figures."""
+"""Bytes of a trace, read and copied as a whole. A longer trace is written without states."""
 BASELINE_BYTES = 1 << 20
-"""A baseline: thousands of findings."""
+"""Bytes of a baseline. The bound suffices for thousands of findings."""
 NAME_CHARS = 1_000
-"""The name of a session, a request, an engine, a clause: it is printed, and part of file names."""
+"""Characters of the name of a session, request, engine or clause. File names contain such names."""
 TEXT_CHARS = 100_000
-"""What an engine says in words (an error, a traceback): it is printed and kept in traces."""
+"""Characters of a text from an engine, such as a traceback. Traces store such texts."""
 REASON_CHARS = 1_000
-"""Of that, where it is the reason in one line of ours: why a driver refuses to start."""
+"""Characters of a driver's reason for refusing to start, printed in a one-line message."""
 INTEGER = (1 << 53) - 1
-"""Magnitude of an integer: what every reader of JSON keeps exactly."""
+"""Magnitude of an integer. Every JSON reader represents smaller integers exactly."""
 ACTORS = 10_000
-"""Sessions, slots or requests of a snapshot, rows of an engine: each is an actor of the spec."""
+"""Sessions, slots or requests of a snapshot, or rows of an engine. Each is an actor of the spec."""
 EVENTS = 10_000
-"""Events, or messages, of one iteration."""
+"""Events of one iteration, or messages of one iteration."""
 VIOLATIONS = 1_000
-"""Clauses that a trace says were violated, or ignored."""
+"""Violated clauses of a trace, or ignored clauses."""
 POSITIONS = 2_000_000
-"""Positions that the owners of rows describe in a snapshot, all together: each is looked at."""
+"""Positions in all rows of a snapshot that have an owner. The oracles check every position."""
 ACTOR_FIGURES = 20
-"""Figures of a session, a slot or a request in a snapshot."""
+"""Numbers in a session, a slot or a request of a snapshot."""
 KEPT = 5_000_000
-"""Iterations of a trace × figures of a snapshot (pages, rows, those of actors): all are kept."""
+"""Values of a stored trace: its iterations × the pages, rows and actor numbers of a snapshot."""
 COMMANDS = 10_000
 """Commands of a trace."""
 ITERATIONS = 10_000
-"""Iterations that a trace asks for, all commands together: some seconds on the reference."""
+"""Iterations requested by all commands of a trace. The reference engine needs some seconds."""
 STEPS = 10_000
-"""Iterations of one command."""
+"""Iterations requested by one command."""
 SECONDS = 1_000_000_000
-"""Of a tick: thirty years."""
+"""Seconds of one tick, about thirty years."""
 TOKENS = 1_000_000
-"""Tokens that a command may ask for or bring, and the largest token id."""
+"""Tokens in a command. Also the largest token ID."""
 POOL_TOKENS = 10_000_000
-"""Tokens of a pool: more than a GPU of 2026 keeps for one model."""
+"""Tokens of a pool. A GPU of 2026 holds fewer for one model."""
 CONTEXT = 1_000_000
 """Tokens of a request."""
 PAGE_TOKENS = 4_096
 """Tokens of a page."""
 BUILT_TOKENS = 1_000_000
-"""Tokens of each pool of an engine that a trace asks for: the reference engine allocates them."""
+"""Tokens of a pool when an engine is built for a trace. The reference engine allocates them all."""
 BUILT_CELLS = 4_000_000
-"""rows × context_len of such an engine: its `req_to_token`, 32 MB for a pool."""
+"""Rows × context_len of an engine built for a trace: its `req_to_token`, 32 MB per pool."""
 DRAWN_PAGES = 100_000
-"""Pages of a pool that is drawn."""
+"""Pages of a pool for which a report draws the pages."""
 DRAWN_CELLS = 200_000
-"""Pages (or stretches of pages) × iterations that are drawn: a browser opens no more."""
+"""Drawn cells × iterations in a report. Browsers do not open larger reports."""
 STDERR_FIRST, STDERR_LAST = 1_000, 4_000
-"""Bytes of a driver's standard error that a failure carries: how it began, and its last words.
-What lies between is counted and not kept: a driver may write gigabytes."""
+"""Bytes stored of a failed driver's standard error: of its beginning, and of its end. A driver may
+write gigabytes, so the rest is only counted."""
 MARKER_BYTES = 10_000
-"""What says of a folder that it is an environment: eight short fields."""
+"""Bytes of the marker file in an environment's folder. The file has eight short fields."""
 PARTING_SECONDS = 2.0
-"""What processes of ``--jobs`` have after Ctrl-C to give back what they found, and then to end:
-the command in hand takes far less, and one whose driver hangs is not waited for."""
+"""Seconds for the processes of ``--jobs`` to return their findings and end after Ctrl-C. A command
+takes far less. slotproof does not wait for a driver that hangs."""
 EXAMPLES_AT_ONCE = 300
-"""Examples of one run of Hypothesis: it keeps every choice of every example, some 100 KB each."""
+"""Examples of one Hypothesis run. Hypothesis stores some 100 KB of choices per example."""
 ROWS_SHOWN = 1_000_000
-"""Rows of `req_to_token` that a snapshot may speak of: 100 times what a configuration may ask
-for; the free ones are listed one by one."""
+"""Rows of `req_to_token` in a snapshot, 100 times the maximum of a configuration. A snapshot lists
+its free rows one by one."""
 SEEN_CHARS = 500
-"""Of what `check-driver` saw a driver do wrong, in one line: the rest of a long answer tells
-nothing more."""
+"""Characters that `check-driver` prints of a wrong answer. The rest of a long answer adds no
+information."""
 SEEN_LINES = 3
-"""Lines of a driver that are no answers, and answers to other messages, that it shows."""
+"""Lines that `check-driver` prints of output that is no answer, or answers another message."""

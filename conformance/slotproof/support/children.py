@@ -1,14 +1,13 @@
-"""Programs that end with this process, however it ends, and all that they start with them.
+"""Child processes that end with all their descendants when slotproof ends, however it ends.
 
-A program runs in a process group that belongs to a *watcher*: a shell that reads from a pipe
-of which nobody but this process has the other end. Ctrl-C, an exception that nobody catches,
-SIGTERM, SIGKILL: the kernel closes that end, the watcher reads the end of its input and kills
-its group, itself included. The program enters the group between fork and exec, and until the
-exec it has a copy of that end itself, so there is no moment at which it could be left behind.
+A child runs in the process group of a *watcher*, a shell that reads from a pipe. slotproof holds
+the pipe's other end. If slotproof ends, even by SIGKILL, the kernel closes that end. The watcher
+then reads the end of its input and kills its whole group. The child joins the group between fork
+and exec. Until the exec it holds a copy of the pipe's end, so no child can be left over.
 
-The parent-death signal of Linux would do less: it is of Linux, it comes when the *thread* that
-forked ends, and what the program forks in turn does not get it. A program that leaves its
-process group on purpose (`setsid`) is out of reach of both.
+Linux also has a parent-death signal, which is weaker: it comes when the *thread* that forked ends,
+and does not reach the child's children. A child that leaves its process group on purpose (`setsid`)
+escapes both.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from subprocess import DEVNULL, PIPE
 from typing import Any
 
 _WATCHER = ("/bin/sh", "-c", "trap '' HUP INT QUIT TERM; read line; kill -KILL 0")
-"""Waits for the end of its input; a shell, because it starts in under a millisecond."""
+"""Watcher command, which waits for the end of its input. A shell starts in under a millisecond."""
 
 Argv = Sequence[str | Path]
 
 
 class Child:
-    """A program that was started; it and all it starts end with :meth:`kill`, or with us.
+    r"""A running program. The program and its descendants end by :meth:`kill`, or with slotproof.
 
-    Options are those of :class:`subprocess.Popen`, and it raises what that raises. A stream that is
-    not named is empty. Output that is read is read as bytes.
+    Options and errors are as in :class:`subprocess.Popen`. Streams not named in the options are
+    empty. Output is in bytes.
 
     >>> with Child(["echo", "here"], stdout=PIPE) as child:
     ...     child.process.communicate()[0]
-    b'here\\n'
+    b'here\n'
     """
 
     def __init__(self, argv: Argv, **options: Any) -> None:
-        # In a group of its own, so that a terminal's Ctrl-C is for this process alone.
+        # The child has its own process group, so Ctrl-C on a terminal reaches only slotproof.
         reading, writing = os.pipe()
-        self._life = os.fdopen(writing, "wb", buffering=0)  # closes with this object, if not before
+        self._life = os.fdopen(writing, "wb", buffering=0)  # also closes with self
         try:
             self._watcher = subprocess.Popen(  # noqa: S603  # always the same
                 _WATCHER, stdin=reading, stdout=DEVNULL, stderr=DEVNULL, process_group=0
@@ -59,16 +58,16 @@ class Child:
             raise
 
     def kill(self) -> None:
-        """End the program and all it started. May be called again."""
+        """End the program and all its descendants. A second call does nothing."""
         self._end_group()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
-                with contextlib.suppress(OSError):  # what is not written yet is not wanted
+                with contextlib.suppress(OSError):  # unwritten input does not matter
                     stream.close()
 
     def _end_group(self) -> None:
-        """The watcher leads the group, so its number is nobody else's until we wait for it."""
+        """Kill the watcher's group. Its number can't be reused until the watcher is waited for."""
         if self._watcher.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._watcher.pid, signal.SIGKILL)
@@ -85,11 +84,11 @@ class Child:
 def run(
     argv: Argv, timeout: float | None = None, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program to its end: its status, and what it wrote. ``timeout`` is in seconds.
+    r"""Run a program to its end. Return its status and output. ``timeout`` is in seconds.
 
     >>> done = run(["sh", "-c", "echo here; exit 3"])
     >>> done.returncode, done.stdout, done.stderr
-    (3, b'here\\n', b'')
+    (3, b'here\n', b'')
     """
     with Child(argv, stdout=PIPE, stderr=PIPE, **options) as child:
         out, err = child.process.communicate(timeout=timeout)

@@ -1,8 +1,8 @@
-"""The one writer of files: whole or not at all, under no name that can be foreseen.
+"""The only module that writes files. A file is written completely or not at all.
 
-A reader, a crash or a full disk never sees half a file: the text goes to a temporary file in the
-same folder, which then takes the place of the old one. A symbolic link where a file is to be
-written is replaced, not followed: folders of traces lie in places that others may write to.
+A reader, a crash or a full disk never sees half a file. The text goes to a temporary file with a
+random name in the same folder, and this file then replaces the old one. A symbolic link at the
+target is replaced and not followed, because other users may be able to write to folders of traces.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from pathlib import Path
 from typing import TextIO
 
 TEMPORARY = ".slotproof-*.tmp"
-"""What temporary files are called, as a pattern: only a kill leaves one."""
+"""Pattern of temporary file names. Only a killed process leaves a temporary file."""
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file at once, in UTF-8; its folder is made if it is missing. Raises ``OSError``.
+    r"""Write a whole file in UTF-8, and create its folder if missing. Raises ``OSError``.
 
-    A lone surrogate, which has no UTF-8, is written as its escape: in JSON that is the same string.
+    UTF-8 has no form for a lone surrogate, so its escape is written. In JSON both mean the same.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
-    >>> write_whole(path, "≠ \\ud800\\n")
+    >>> write_whole(path, "≠ \ud800\n")
     >>> path.read_bytes().decode(), [each.name for each in path.parent.iterdir()]
-    ('≠ \\\\ud800\\n', ['a.md'])
+    ('≠ \\ud800\n', ['a.md'])
     """
     data = text.encode("utf-8", "backslashreplace")
-    if is_special(path):  # or a folder, which says so itself
+    if is_special(path):  # A folder is special, too, and the write raises.
         path.write_bytes(data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Mode x: made anew or not at all, through no link; with the permissions of any new file.
+    # Mode x creates a new file, follows no link, and sets the usual permissions.
     temporary = path.parent / TEMPORARY.replace("*", secrets.token_hex(8))
     with temporary.open("xb") as file:
         try:
             file.write(data)
-            file.close()  # a full disk may show only now
+            file.close()  # Some file systems report a full disk only on close.
             temporary.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -48,8 +48,8 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def slug(text: str, most: int | None = None, also: str = "") -> str:
-    """Text as part of a file's name: ``most`` characters; ``also`` what stays beside letters,
-    digits and dots, as in a regular expression.
+    """Return the text as a part of a file name, at most ``most`` characters long. Letters, digits,
+    dots and the characters of ``also``, a regular expression class, stay.
 
     >>> slug("reference:22213-double-count"), slug("INV-ALIVE.crash@close:a_b", also="@_")
     ('reference-22213-double-count', 'INV-ALIVE.crash@close-a_b')
@@ -58,30 +58,30 @@ def slug(text: str, most: int | None = None, also: str = "") -> str:
 
 
 def open_stream(path: Path) -> TextIO:
-    """A new, empty file for lines that are written as they come. Raises ``OSError``.
+    """Open a new, empty file for writing, with a flush after every line. Raises ``OSError``.
 
-    A symbolic link is refused: the file it leads to would lose what is in it.
+    A symbolic link is refused, because opening it would empty its target.
     """
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | (0 if is_special(path) else os.O_NOFOLLOW), 0o666)
 
-    # (Path.open takes no opener)
+    # Path.open takes no opener.
     return open(path, "w", buffering=1, encoding="utf-8", opener=opener)
 
 
 def append(path: Path, text: str) -> None:
-    """Add to a file that another program reads when this one is done. Raises ``OSError``."""
+    """Append text to a file that another program reads later. Raises ``OSError``."""
     with path.open("ab") as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def is_special(path: Path) -> bool:
-    """Whether it is a terminal, a pipe or another device: nothing that can be replaced.
+    """Return True for a terminal, pipe or other device. A rename can't replace these.
 
     >>> is_special(Path("/dev/null")), is_special(Path("nowhere.json"))
     (True, False)
     """
-    # /dev/stdout may lead to a plain file; the link in /dev is to stay all the same.
+    # /dev/stdout may be a link to a plain file. The link in /dev must stay.
     in_dev = str(path.absolute().parent) in ("/dev", "/dev/fd")
     return path.exists() and (in_dev or not path.is_file())

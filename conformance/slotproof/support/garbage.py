@@ -1,8 +1,7 @@
-"""Python's search for cyclic garbage, while examples are judged: seldom.
+"""Less frequent garbage collection while a search judges examples.
 
-Nearly all that an example leaves behind is freed as its last reference goes. Looking for cycles
-after every 700 new objects, and through all that torch and Hypothesis keep, took an eighth of the
-time of a campaign.
+Reference counting frees nearly all objects of an example. Python's cycle search ran after every 700
+new objects, through all objects of torch and Hypothesis, and took an eighth of a campaign's time.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _NEW = 20_000
-"""Objects, more made than freed, after which one looks."""
+"""Number of new objects that trigger a collection. Objects freed since do not count."""
 
 
 @contextmanager
 def seldom() -> Iterator[None]:
-    """What is there by now is not looked through, and what comes is, but not so often."""
+    """Exclude the existing objects from garbage collection, and collect new objects less often."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_NEW, *before[1:])

@@ -1,15 +1,14 @@
-"""Ctrl-C and SIGTERM: one flag for all that runs, asked before anything is believed.
+"""Ctrl-C and SIGTERM: a flag for the whole process, checked before any result is trusted.
 
-A command that was interrupted leaves an engine in the middle of something, and perhaps a
-driver with an answer nobody has read. What it shows from there on says nothing about it, so
-once an interrupt has arrived nothing more is judged; what was found before it stays.
+An interrupted command may leave the engine in the middle of a step, or the driver with an unread
+answer. The engine's state is then no evidence. After an interrupt, slotproof judges nothing more,
+and preserves the earlier findings.
 
-Inside a campaign the interrupt is only noted (:func:`held`), and raised where a referee talks to
-its engine (:func:`released`): nowhere else does anything wait for long, and Hypothesis, a list
-of findings or a file half written must not be left in the middle. A second one that comes
-while the first is on its way out changes nothing.
+Inside a campaign an interrupt only sets the flag (:func:`held`). ``KeyboardInterrupt`` is raised
+only where a referee waits for its engine (:func:`released`), the only long wait. Hypothesis, a list
+of findings and a file must not be left half done. A second interrupt changes nothing.
 
-A command imports this before anything else: it imports nothing that takes time.
+A command imports this module first, so the module has no slow imports.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _State:
-    """Of the process, as its signal handlers are."""
+    """Flags of the process. Signal handlers, too, belong to the process."""
 
     noting = False
     arrived = False
@@ -34,26 +33,26 @@ class _State:
 
 
 def arrived() -> bool:
-    """Whether an interrupt has come since the outermost :func:`noted` began."""
+    """Return True if an interrupt has arrived since the outermost :func:`noted` was entered."""
     return _State.arrived
 
 
 def heard() -> bool:
-    """Whether one has come at all, since :func:`heed` or within any :func:`noted`."""
+    """Return True if an interrupt has arrived since :func:`heed`, or inside any :func:`noted`."""
     return _State.heard
 
 
 def check() -> None:
-    """Raise ``KeyboardInterrupt`` if one has arrived: what comes now is not to be believed."""
+    """Raise ``KeyboardInterrupt`` if an interrupt has arrived. Later results can't be trusted."""
     if _State.arrived:
         raise KeyboardInterrupt
 
 
 def heed() -> None:
-    """Let SIGTERM end this program as Ctrl-C does: what was found is kept, and the status is 3.
+    """Make SIGTERM end this program as Ctrl-C does: with its findings preserved and with status 3.
 
-    A shell without job control lets a command in the background ignore SIGINT (``command &``).
-    ``kill -INT`` is meant for it all the same.
+    A shell without job control starts background commands (``command &``) with SIGINT ignored. This
+    function also makes ``kill -INT`` reach such commands.
     """
     for number in _SIGNALS:
         signal.signal(number, _hear)
@@ -61,15 +60,15 @@ def heed() -> None:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Note interrupts from here on. May be nested: the outermost counts.
+    """Note interrupts inside this context. In nested contexts, only the outermost has an effect.
 
-    A signal that is ignored stays ignored, and so does SIGTERM where nobody asked that it be
-    heeded (:func:`heed`); in a thread nothing is changed, for no signal is told there.
+    An ignored signal stays ignored. SIGTERM is noted only after :func:`heed`. In a thread nothing
+    changes, because signals reach only the main thread.
     """
     if _State.noting or threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [each for each in _SIGNALS if callable(signal.getsignal(each))]
+    numbers = [number for number in _SIGNALS if callable(signal.getsignal(number))]
     before = {number: signal.signal(number, _note) for number in numbers}
     _State.noting, _State.held = bool(numbers), False
     try:
@@ -92,8 +91,8 @@ def _note(number: int, frame: FrameType | None) -> None:
         signal.default_int_handler(number, frame)
 
 
-class held:  # used as a statement
-    """Within it an interrupt is noted, not raised; whoever waits for long asks :func:`check`."""
+class held:  # lower case, because `with held():` reads as a statement
+    """Context in which an interrupt is noted, not raised. A long wait must call :func:`check`."""
 
     _inside = True
 
@@ -103,7 +102,7 @@ class held:  # used as a statement
             _State.held = self._inside
             if not self._inside:
                 check()
-        except KeyboardInterrupt:  # then there is no __exit__
+        except KeyboardInterrupt:  # __exit__ does not run if __enter__ raises.
             _State.held = self._before
             raise
 
@@ -111,11 +110,11 @@ class held:  # used as a statement
         _State.held = self._before
 
 
-class released(held):  # used as a statement
-    """Within it an interrupt is raised at once, also within :func:`held`.
+class released(held):  # lower case, as above
+    """Context in which an interrupt is raised at once, even inside :func:`held`.
 
-    ``KeyboardInterrupt`` at its beginning if one has arrived, and at its end: an answer that
-    came meanwhile is not given back.
+    Entering and leaving the context raise ``KeyboardInterrupt`` if an interrupt has arrived. An
+    answer that came meanwhile is dropped.
     """
 
     _inside = False

@@ -1,7 +1,7 @@
-"""JSON from outside: the one reader of files and of lines.
+"""The only module that parses JSON from outside slotproof.
 
-Refused: more bytes than were agreed on, nesting over 200 levels, a key that is there twice,
-NaN and infinity, text that is no Unicode (a lone surrogate can't be written again).
+It refuses overlong files, more than 200 nested levels, duplicate keys, NaN and infinity. It also
+refuses lone surrogates, because UTF-8 can't represent them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import jiter
 
 
 class BadJson(ValueError):
-    """No JSON that is taken here; one line that says why."""
+    """JSON that slotproof refuses. The message gives the reason in one line."""
 
 
 def parse(text: bytes) -> Any:
-    """The value of a JSON text in UTF-8. Raises :class:`BadJson`.
+    """Return the value of a JSON text, given in UTF-8. Raises :class:`BadJson`.
 
     >>> parse(b'{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -33,8 +33,8 @@ def parse(text: bytes) -> Any:
 
 
 def read(path: Path, most: int) -> Any:
-    """The value of a file of at most so many bytes. Raises :class:`BadJson`, one line without
-    the name of the file.
+    """Return the value of a JSON file of at most ``most`` bytes. Raises :class:`BadJson`, with one
+    line that does not name the file.
 
     >>> read(Path("nowhere.json"), 100)
     Traceback (most recent call last):
@@ -44,7 +44,7 @@ def read(path: Path, most: int) -> Any:
     try:
         with path.open("rb") as file:
             text = file.read(most + 1)
-    except (OSError, ValueError) as error:  # or a name with a null character
+    except (OSError, ValueError) as error:  # A name with a null character raises ValueError.
         raise BadJson(str(getattr(error, "strerror", error))) from None
     if len(text) > most:
         raise BadJson(f"the file is too long: more than {most} bytes")

@@ -1,7 +1,7 @@
-"""Foreign text in Markdown and HTML: it stays text, wherever it is put.
+"""Filters that let text from outside appear in Markdown and HTML only as text.
 
-Who reads the document may be anybody: it goes into issues and pull requests. Nothing of a trace,
-a driver or a file name becomes markup, a link, an image, a mention, or another cell of a table.
+The documents go into public issues and pull requests. No part of a trace, a driver's output or a
+file name may become markup, a link, an image, a mention, or a new table cell.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from slotproof.support.terminal import plain, plain_lines
 
 
 def code(text: str) -> str:
-    """A code span that stays one, in a table too.
+    r"""Return a code span for the text. No character of the text can end the span, even in a table.
 
     >>> code("a`b|c")
-    "`a'b\\\\|c`"
+    "`a'b\\|c`"
     """
     line = plain(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
     return f"`{line}`" if line else ""
@@ -31,34 +31,34 @@ def code(text: str) -> str:
 
 _CODES = {char: f"&#{ord(char)};" for char in "&<>[]`|~!$"}
 _CODES |= {char: f"\\{char}" for char in "\\*_"}
-# GitHub makes mentions of what is shown, not of what is written: only a break ends one.
-# INV-ONCE.reported@T-RESTORE is none, nor an address.
+# GitHub finds mentions in the displayed text. Only a break inside a mention prevents the
+# mention. INV-ONCE.reported@T-RESTORE is neither a mention nor an address, so it gets no break.
 _MENTIONS = re.compile(r"(?<!\w)@|@(?=[\w-]+\.\w)|#(?=\d)|^#")
 _LISTS = re.compile(r"^([-+=]|\d+(?=[.)]))")
 _LINKS = re.compile(r"(?i)(?<=www)\.|:(?=//)")
 
 
 def text(text: str) -> str:
-    """A line of text, and nothing but text.
+    r"""Return the text as one line in which Markdown and HTML find no markup.
 
     >>> text("a|b *c* https://d.e @f")
-    'a&#124;b \\\\*c\\\\* https&#58;//d.e &#64;<!-- -->f'
+    'a&#124;b \\*c\\* https&#58;//d.e &#64;<!-- -->f'
     """
     line = plain(" ".join(text.split()))
-    breaks = {found.start() for found in _MENTIONS.finditer(line)}
+    breaks = {match.start() for match in _MENTIONS.finditer(line)}
     line = "".join(
         f"&#{ord(char)};<!-- -->" if index in breaks else _CODES.get(char, char)
         for index, char in enumerate(line)
     )
-    line = _LINKS.sub(lambda found: f"&#{ord(found[0])};", line)
+    line = _LINKS.sub(lambda match: f"&#{ord(match[0])};", line)
     return _LISTS.sub(r"<!-- -->\1", line)
 
 
 def fenced(lines: Iterable[str], language: str) -> str:
-    """A block of code that stays one, whatever is in it.
+    r"""Return the lines as a fenced code block. No line can end the block.
 
     >>> fenced(["a", "```"], "sh")
-    '\\n````sh\\na\\n```\\n````\\n'
+    '\n````sh\na\n```\n````\n'
     """
     shown = [plain(line) for line in lines]
     fence = "```"
@@ -68,12 +68,12 @@ def fenced(lines: Iterable[str], language: str) -> str:
 
 
 def digest(script: str) -> str:
-    """By what the policy of a page lets its own script run, and no other."""
+    """Return the hash that makes a content security policy allow this script and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def target(path: str) -> str:
-    """A file as the target of a link.
+    """Return a file name as the target of a link.
 
     >>> target("traces/a (1).json")
     'traces/a%20%281%29.json'
@@ -83,8 +83,8 @@ def target(path: str) -> str:
 
 @cache
 def templates(package: str) -> jinja2.Environment:
-    """The templates in a package of ours. What HTML and SVG are given is escaped; the other forms
-    have filters for that."""
+    """Return the templates of a package. Values in HTML and SVG are escaped. Templates of other
+    formats must apply the filters."""
     unescaped = ("md.jinja", "txt.jinja", "py.jinja")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(f"slotproof.{package}", ""),
@@ -100,5 +100,5 @@ def templates(package: str) -> jinja2.Environment:
 
 
 def _finalized(value: object) -> object:
-    """Return what goes into a page, without controls: an SVG that has one is not even read."""
+    """Return a template's value without control characters, which would make an SVG unreadable."""
     return plain_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value

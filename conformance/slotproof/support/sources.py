@@ -1,4 +1,4 @@
-"""Which slotproof this is: a campaign goes on only where the same examples would be drawn."""
+"""Version of slotproof. A campaign resumes only if this slotproof would draw the same examples."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ PACKAGES = ("slotproof_model", "slotproof_engine", "slotproof")
 
 
 def release() -> str:
-    """The version that is installed."""
+    """Return the version of the installed package."""
     return version("slotproof")
 
 
 @cache
 def digest() -> str:
-    """A digest of the sources, whatever the version says.
+    """Return a digest of the source files. The version number is not part of the digest.
 
     >>> len(digest())
     12
     """
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     for package in PACKAGES:
         spec = find_spec(package)
         assert spec is not None and spec.submodule_search_locations
@@ -31,6 +31,6 @@ def digest() -> str:
         for path in sorted(top.rglob("*.py")):
             name = path.relative_to(top).as_posix()
             if not name.startswith("tests/"):
-                found.update(f"{package}/{name}\0".encode())
-                found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:12]
+                total.update(f"{package}/{name}\0".encode())
+                total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()[:12]

@@ -1,9 +1,9 @@
-"""Exit statuses of every command, in one place; nothing is imported here."""
+"""Exit statuses of all commands. This module imports nothing."""
 
 from __future__ import annotations
 
 CONFORMS, FOUND, USAGE, INCONCLUSIVE = 0, 1, 2, 3
-"""Nothing found; a counterexample; wrong usage, one line says which; nothing can be said yet."""
+"""Statuses: nothing found, a counterexample, wrong usage with a one-line message, inconclusive."""
 
 INTERNAL = 70
-"""A bug of slotproof itself: neither a verdict nor wrong usage (``EX_SOFTWARE`` of sysexits)."""
+"""Status of an internal error of slotproof (``EX_SOFTWARE`` of sysexits). It gives no verdict."""

@@ -1,10 +1,9 @@
-"""The one printer: all that a command says goes through here, and none of it is obeyed.
+"""The only module that prints. No command's output can control the terminal.
 
-Names, messages and file contents come from drivers, engines and strangers. What a terminal would
-obey in them (controls, escape sequences, marks that turn the direction of text) is shown as its
-escape, so that text can neither move the cursor nor forge a line. Colour is put around what has
-been made harmless, and only by :class:`Painted`. ``typer.echo``, ``print`` and the streams
-themselves are forbidden elsewhere, by the linter (``pyproject.toml``).
+Names, messages and file contents come from drivers, engines and strangers. Characters that control
+a terminal (control characters, escape sequences, text direction) are escaped. No text can then move
+the cursor or forge a line. Only :class:`Painted` adds color, afterwards. The linter
+(``pyproject.toml``) forbids ``typer.echo``, ``print`` and the standard streams elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import typer
 
 @dataclass(frozen=True)
 class Painted:
-    """A line that stands out on a terminal; elsewhere only its text is left."""
+    """A line that is highlighted on a terminal, and plain elsewhere."""
 
     text: str
     red: bool = False
@@ -30,10 +29,10 @@ class Painted:
 
 
 def plain(text: str) -> str:
-    """One line without anything that a terminal would obey; line ends are escaped too.
+    r"""Return the text as one line. Line ends and characters that control a terminal are escaped.
 
-    >>> plain("a\\x1b[2Jb\\nconforms")
-    'a\\\\x1b[2Jb\\\\nconforms'
+    >>> plain("a\x1b[2Jb\nconforms")
+    'a\\x1b[2Jb\\nconforms'
     """
     return _escaped(text, lambda char: char.encode("unicode_escape").decode())
 
@@ -45,16 +44,16 @@ def _escaped(text: str, escape: Callable[[str], str]) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """A text whose line ends are its own, and which is :func:`plain` otherwise.
+    r"""Return the text escaped as by :func:`plain`, but with its line ends.
 
-    >>> plain_lines("a\\x1bb\\nc")
-    'a\\\\x1bb\\nc'
+    >>> plain_lines("a\x1bb\nc")
+    'a\\x1bb\nc'
     """
     return text if text.isprintable() else "\n".join(map(plain, text.split("\n")))
 
 
 def labelled(label: str, text: object) -> str:
-    """A line of a summary: what it is about, or nothing below another line on that, and the text.
+    """Return a line of a summary. A line that continues the subject above has an empty label.
 
     >>> labelled("engine", "toy 1"), labelled("", "and more")
     ('engine          toy 1', '                and more')
@@ -76,21 +75,21 @@ def duration(seconds: float) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A JSON document with its line end: readable, and as harmless as :func:`plain` text.
+    r"""Return a readable JSON document with a line end, escaped as by :func:`plain`.
 
-    Raises ``ValueError`` for what JSON has no number for.
+    Raises ``ValueError`` for NaN and infinity.
 
-    >>> json_text(["≠", "\\x9b2J\\U000e0001"])
-    '[\\n "≠",\\n "\\\\u009b2J\\\\udb40\\\\udc01"\\n]\\n'
+    >>> json_text(["≠", "\x9b2J\U000e0001"])
+    '[\n "≠",\n "\\u009b2J\\udb40\\udc01"\n]\n'
     """
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    # Between strings there is nothing that is not printable but the line ends.
+    # Outside JSON strings, only the line ends are not printable.
     lines = (_escaped(line, lambda char: json.dumps(char)[1:-1]) for line in text.split("\n"))
     return "\n".join(lines) + "\n"
 
 
 def say(line: str | Painted = "") -> None:
-    """A line on standard output."""
+    """Print a line on standard output."""
     painted = line if isinstance(line, Painted) else Painted(line)
     text = plain(painted.text)
     terminal = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -101,33 +100,33 @@ def say(line: str | Painted = "") -> None:
 
 
 def say_all(lines: Iterable[str | Painted]) -> None:
-    """Lines on standard output, each as it comes."""
+    """Print lines on standard output as they come."""
     for line in lines:
         say(line)
 
 
 def say_text(text: str) -> None:
-    """A text of many lines on standard output. Who made it vouches for its line ends."""
+    """Print a text on standard output. The text's line ends must come from slotproof's own code."""
     say_all(text.removesuffix("\n").split("\n"))
 
 
 def say_json(value: Any) -> None:
-    """A JSON document on standard output."""
+    """Print a JSON document on standard output."""
     _write(sys.stdout, json_text(value))
 
 
 def complain(text: str) -> None:
-    """What went wrong, in one line on standard error."""
+    """Print a message in one line on standard error."""
     _write(sys.stderr, f"slotproof: {plain(' '.join(text.split()))}\n")
 
 
 def complain_text(text: str) -> None:
-    """Many lines on standard error, such as a traceback."""
+    """Print lines on standard error, such as a traceback."""
     for line in text.removesuffix("\n").split("\n"):
         _write(sys.stderr, f"{plain(line)}\n")
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    if stream is not None:  # None: there was none when the program started
+    if stream is not None:  # The stream is None if it was closed when the program started.
         stream.write(text)
         stream.flush()

@@ -1,1 +1,1 @@
-"""Counterexamples: written as ITF, validated when read, shown to people."""
+"""Counterexamples: written as ITF, validated when read, rendered as text or HTML."""

@@ -1,6 +1,6 @@
-"""What a trace is on disk, as types: an ITF document whose encodings are undone.
+"""Types of a trace on disk: an ITF document with its encodings decoded.
 
-The JSON Schema in the documents is made from this, ITF's encodings put back.
+The documented JSON Schema is generated from these types, with the encodings of ITF restored.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class EventShown(TypedDict):
 
 @shape
 class Told(TypedDict):
-    """What a client was told; ``tokens`` is how many."""
+    """A message to a client. ``tokens`` is the number of its tokens."""
 
     type: Name
     session: NotRequired[Name]
@@ -93,7 +93,7 @@ class Check(TypedDict):
 
 @shape
 class Differs(TypedDict):
-    """A variable that is not where the spec says; ``what`` has its actor before it."""
+    """A variable whose value differs from the spec. ``what`` names the actor and the variable."""
 
     what: Name
     spec: NotRequired[Int]
@@ -139,7 +139,7 @@ _State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict
 
 @open_shape
 class State(_State, Figures):
-    """A state of the trace: what the engine showed after one command."""
+    """A state of the trace: a command, and the state of the engine after the command."""
 
     transitions: NotRequired[Events[Name]]
     iterations: NotRequired[
@@ -149,7 +149,7 @@ class State(_State, Figures):
 
 @shape
 class Holder(TypedDict):
-    """Who has a page or a row."""
+    """An owner of a page or a row."""
 
     kind: Name
     name: NotRequired[Name]
@@ -185,7 +185,7 @@ class Explained(TypedDict):
 
 @shape
 class Later(TypedDict):
-    """What was found later in a log, the first time and how often."""
+    """A kind of finding later in a log: the place of the first, and the number of findings."""
 
     file: Count
     line: Count
@@ -196,7 +196,7 @@ class Later(TypedDict):
 
 @shape
 class Recorded(TypedDict):
-    """It is the end of a log: where that is, and what is not in it."""
+    """The place of the trace in a log, and the clauses that the log is not judged by."""
 
     file: Count
     line: Count
@@ -207,8 +207,8 @@ class Recorded(TypedDict):
 
 @shape
 class BuildFound(TypedDict):
-    """The identity of the build: ``argument`` opens it, ``release`` is empty where its files are
-    those of no release, and left out for engines without releases."""
+    """The identity of the build. ``argument`` is its ``--engine`` argument. ``release`` is empty
+    for a build that matches no release. Engines without releases omit the field."""
 
     argument: Text
     name: Text
@@ -221,7 +221,7 @@ class BuildFound(TypedDict):
 
 @open_shape
 class TraceMetadata(TypedDict):
-    """Metadata of a trace: engine, spec and configuration, and what they violate."""
+    """Metadata of a trace: engine, spec, configuration and violations."""
 
     protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: Text
@@ -255,13 +255,13 @@ TRACE = Shape("the document", open_shape(Document))
 
 
 def encoded(schema: Any) -> Any:
-    """A JSON Schema of decoded values as one of a file: integers and maps may be in ITF's form.
+    """Return the JSON Schema of a file, with ITF's forms, from a schema of decoded values.
 
     >>> encoded({"type": "boolean"})
     {'type': 'boolean'}
     """
     if isinstance(schema, list):
-        return [encoded(each) for each in schema]
+        return [encoded(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     form: Any

@@ -1,4 +1,4 @@
-"""One iteration as a reader wants to see it: events, answers, figures, and whose each page is."""
+"""Data of one iteration, as stored and rendered: events, messages, counts, page owners."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from slotproof.traces.runs import spans
 Table = dict[str, dict[str, Any]]
 
 ACTORS = {"sessions": "session ", "slots": "slot of ", "requests": ""}
-"""The tables of actors, and what stands before their names in a title."""
+"""Tables of the actors. The value is the text before an actor's name in a title."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What one iteration showed. Lengths and figures are tokens."""
+    """Data of one iteration. Lengths and counts are in tokens."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
-    """``transition``, ``session``, ``request`` and ``params``, in order."""
+    """Events in order, each with ``transition``, ``session``, ``request`` and ``params``."""
     told: list[dict[str, Any]] = field(default_factory=list)
-    """What clients were told; ``tokens`` is how many."""
+    """Messages to clients. ``tokens`` is the number of a message's tokens."""
     pools: Table = field(default_factory=dict)
-    """Figures; ``held`` and ``uncached`` are those of the engine's own check."""
+    """Counts by pool. ``held`` and ``uncached`` come from the engine's own check."""
     shares: Table = field(default_factory=dict)
-    """By pool, ``held`` and ``uncached`` as ownership gives them."""
+    """``held`` and ``uncached`` by page ownership, for each pool."""
     sessions: Table = field(default_factory=dict)
     slots: Table = field(default_factory=dict)
     requests: Table = field(default_factory=dict)
     pages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """By pool, who has which pages: ``kind`` (free, tree, slot, request), ``name``, ``locks``
-    (of tree pages), ``pages`` and ``reads`` (pages of the tree that its row points to)."""
+    """Page owners by pool. ``kind`` is free, tree, slot or request. ``locks`` is only for tree
+    pages. ``reads`` are the tree pages in the owner's row."""
     check: dict[str, Any] = field(default_factory=dict)
-    """The engine's own check: whether it ``ran``, its ``verdict`` and ``message``."""
+    """Result of the engine's own check: ``ran``, ``verdict`` and ``message``."""
     differs: list[dict[str, Any]] = field(default_factory=list)
-    """``what``, ``spec`` and ``engine`` of each field in which they differ, and ``at``, the
-    last transition of its actor. A missing value: there is none on that side. What it is, apart:
-    ``variable``, and ``session`` or ``rid``."""
+    """Variables that differ from the spec. ``what`` names the variable and its actor. ``spec`` and
+    ``engine`` are the two values, left out if missing. ``at`` is the actor's last transition.
+    ``variable``, ``session`` and ``rid`` are the parts of ``what``."""
     carried: bool = False
-    """Its state was not recorded: the figures are those of the last that was."""
+    """True if the log has no state for this iteration. The counts are then from the last state."""
 
 
 _SHOWN = {"sessions": SessionFigures, "slots": SlotFigures, "requests": RequestFigures}
 
 
 def frame_of(seen: ObservationRecord) -> Frame:
-    """Return what an iteration showed, as the oracles looked at it."""
+    """Return the data of an iteration that the oracles have judged."""
     snapshot: Mapping[str, Any] = seen.snapshot
     checker = snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
@@ -80,7 +80,7 @@ def _pick(view: Mapping[str, Any], shape: Any) -> dict[str, Any]:
 
 
 def said_in(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """What happened, and what clients were told."""
+    """Return a snapshot's events and messages to clients."""
     return {
         "events": [
             {"transition": name, **_present(session=sid, request=rid), "params": dict(params)}
@@ -101,18 +101,18 @@ def _told(message: Any) -> dict[str, Any]:
     return _present(**known, tokens=tokens, message=said)
 
 
-def _differs(found: Violation) -> dict[str, Any]:
-    who = {"session": found.session, "rid": found.rid}
-    key = found.session if found.rid is None else f"/{found.rid}"
+def _differs(violation: Violation) -> dict[str, Any]:
+    who = {"session": violation.session, "rid": violation.rid}
+    key = violation.session if violation.rid is None else f"/{violation.rid}"
     return {
-        "what": " ".join(filter(None, (key, found.variable))),
-        **_present(spec=found.spec, engine=found.engine, at=found.transition),
-        **_present(variable=found.variable, **who),
+        "what": " ".join(filter(None, (key, violation.variable))),
+        **_present(spec=violation.spec, engine=violation.engine, at=violation.transition),
+        **_present(variable=violation.variable, **who),
     }
 
 
 def _holdings(seen: ObservationRecord, pool: str) -> Iterator[dict[str, Any]]:
-    """Who has which pages, as the page oracle sees it."""
+    """Yield the page owners of a pool, derived as in the page oracle."""
     size, snapshot = seen.config.page_size, seen.snapshot
     yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}
     by_locks: dict[int, list[int]] = {}
@@ -121,7 +121,7 @@ def _holdings(seen: ObservationRecord, pool: str) -> Iterator[dict[str, Any]]:
     for locks, pages in sorted(by_locks.items()):
         yield {"kind": "tree", "locks": locks, "pages": spans(sorted(pages))}
     for owner in seen.owners:
-        # What lies before the window is read by no later token: the tree may give it back.
+        # The tree may free pages before the window, because no later token reads them.
         unread = max(0, owner.C - seen.config.window) // size * size if pool == "swa" else 0
         indices = row_indices(snapshot, owner, pool)[unread : owner.Q : size]
         reads = [index // size for index in indices if index >= 0]

@@ -1,9 +1,8 @@
-"""Traces on disk: the Informal Trace Format of Apalache and Quint (ADR 015).
+"""Traces on disk, in the Informal Trace Format of Apalache and Quint (ADR 015).
 
-One state per command. Integers are written as ``{"#bigint": "…"}`` and read
-either way; what is missing (``None``) is left out. A file is untrusted: it has to be of
-the types in :mod:`slotproof.traces.document`, and within the bounds, before
-anything is run or shown.
+A document has one state per command. Integers are written as ``{"#bigint": "…"}``, and plain
+integers are read, too. ``None`` is left out. A file is untrusted: slotproof checks its types
+(:mod:`slotproof.traces.document`) and bounds before it runs or renders the trace.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ _BIGINT = re.compile("-?[0-9]{1,30}", re.ASCII)
 
 
 class BadTrace(ValueError):
-    """Not a trace that can be run here; one line that says why."""
+    """A trace that can't be read or run. The message gives the reason in one line."""
 
 
 class NoForm(BadTrace):
-    """A trace that can't be shown in the form that was asked for; one line that says why."""
+    """A form that can't be made from a trace. The message gives the reason in one line."""
 
 
 def encode(value: Any) -> Any:
-    """A value in ITF.
+    """Return a value as an ITF expression.
 
     >>> encode({"C": 5, "lent": True, "row": None})
     {'C': {'#bigint': '5'}, 'lent': True}
@@ -53,38 +52,38 @@ def encode(value: Any) -> Any:
     if isinstance(value, int):
         return {"#bigint": str(value)}
     if isinstance(value, list | tuple):
-        return [encode(each) for each in value]
+        return [encode(item) for item in value]
     if is_dataclass(value):
         return encode(vars(value))
     if isinstance(value, dict):
-        return {key: encode(each) for key, each in value.items() if each is not None}
+        return {key: encode(item) for key, item in value.items() if item is not None}
     raise TypeError(f"{value!r} has no form in ITF")
 
 
 def decode(value: Any) -> Any:
-    """The value that ITF stands for. Raises :class:`BadTrace` for what is no ITF.
+    """Return the value of an ITF expression. Raises :class:`BadTrace` for an invalid expression.
 
     >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}})
     {'C': 5, 'x': {'s1': 7}}
     """
     if isinstance(value, list):
-        return [decode(each) for each in value]
+        return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
     if "#bigint" in value:
         text = value["#bigint"]
         if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
-            raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
+            raise BadTrace(f"#bigint: {quoted(text)} is not an integer of at most 30 digits")
         return int(text)
     if "#map" not in value:
-        return {key: decode(each) for key, each in value.items()}
+        return {key: decode(item) for key, item in value.items()}
     if not isinstance(value["#map"], list):
-        raise BadTrace(f"#map: not a list of pairs but {quoted(value['#map'])}")
+        raise BadTrace(f"#map: expected a list of pairs, not {quoted(value['#map'])}")
     result = {}
     for pair in value["#map"]:
         key = decode(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if not isinstance(key, str | int):
-            raise BadTrace("#map: a pair is a list of a key and its value")
+            raise BadTrace("#map: each pair must be a list of a key and its value")
         result[key] = decode(pair[1])
     return result
 
@@ -94,8 +93,8 @@ def document_of(
     names: Iterable[str],
     states: Iterable[tuple[str, dict[str, Any], dict[str, Any]]],
 ) -> dict[str, Any]:
-    """Return an ITF document: metadata, variables, and by state what was done, with which
-    parameters, and the variables' encoded values."""
+    """Return an ITF document. A state is an action, the action's parameters, and the values of the
+    variables in ITF."""
     about = "https://apalache-mc.org/docs/adr/015adr-trace.html"
     return {
         "#meta": {"format": "ITF", "format-description": about, **meta},
@@ -113,7 +112,7 @@ def document_of(
 
 
 def to_itf(trace: Record) -> dict[str, Any]:
-    """The trace as an ITF document; without variables where it has no states."""
+    """Return the trace as an ITF document. A trace without states has no variables."""
     states = []
     for row in trace.rows:
         picks = {key: value for key, value in row.command.items() if key != "do"}
@@ -159,12 +158,12 @@ def to_itf(trace: Record) -> dict[str, Any]:
 
 
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
-    """An iteration; the figures of the last are those of the state and are not repeated."""
+    """Return an iteration in ITF. The last one leaves out the counts, which the state has."""
     records = ("events", "told", "check", "differs")
     result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in records}
     for name in (*(() if last else FIGURES), "shares", "pages"):
         result[name] = _map(getattr(frame, name))
-    if not frame.check:  # a log may have none
+    if not frame.check:  # The iteration comes from a log without the engine's own check.
         del result["check"]
     return {**result, "carried": True} if frame.carried else result
 
@@ -174,62 +173,62 @@ def _map(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_itf(data: Any) -> Record:
-    """The trace of an ITF document. Raises :class:`BadTrace`."""
+    """Return the trace of an ITF document. Raises :class:`BadTrace`."""
     meta = data.get("#meta") if isinstance(data, dict) else None
     if not isinstance(meta, dict) or "states" not in data:
-        raise BadTrace("this is no ITF trace: there is no #meta or no states")
-    mine = meta.get("slotproof")
-    if not isinstance(mine, dict):
-        raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
-    if mine.get("protocol") != PROTOCOL:
-        found = quoted(mine.get("protocol"))
-        raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
+        raise BadTrace("this is not an ITF trace: #meta or states are missing")
+    own = meta.get("slotproof")
+    if not isinstance(own, dict):
+        raise BadTrace("slotproof did not write this ITF trace: #meta has no slotproof part")
+    if own.get("protocol") != PROTOCOL:
+        version = quoted(own.get("protocol"))
+        raise BadTrace(f"the trace is of protocol {version}, and slotproof reads {PROTOCOL}")
     states = data["states"] if isinstance(data["states"], list) else []
     if len(states) > bounds.COMMANDS:
         count, most = len(states), bounds.COMMANDS
         raise BadTrace(f"{count} commands are too many; at most {most} can be run")
     shown = [state.get("iterations") for state in states if isinstance(state, dict)]
-    _few_iterations(sum(len(each) for each in shown if isinstance(each, list)))
+    _few_iterations(sum(len(iterations) for iterations in shown if isinstance(iterations, list)))
     document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
     if document["states"] == []:
-        raise BadTrace("the trace has no states: there is nothing to run")
+        raise BadTrace("the trace has no states, so nothing can be run")
     TRACE.demand(document, BadTrace)
-    mine = document["#meta"]["slotproof"]
-    recorded = mine.get("recorded")
+    own = document["#meta"]["slotproof"]
+    recorded = own.get("recorded")
     checked = check if recorded is None else check_recorded
     rows = [_row(number, state, checked) for number, state in enumerate(document["states"], 1)]
-    config = _config(mine["config"], runs=recorded is None)
+    config = _config(own["config"], runs=recorded is None)
     if recorded is None:
         _affordable(rows, config)
     else:
-        later = tuple(Later(**each) for each in recorded["later"])
+        later = tuple(Later(**finding) for finding in recorded["later"])
         recorded = Recorded(**{**recorded, "later": later})
-    known = mine.get("explained")
-    explained = None if known is None else tuple(Explanation(**each) for each in known)
+    known = own.get("explained")
+    explained = None if known is None else tuple(Explanation(**change) for change in known)
     return Record(
-        engine=mine["engine"],
-        spec=mine["spec"],
-        profile=mine["profile"],
+        engine=own["engine"],
+        spec=own["spec"],
+        profile=own["profile"],
         config=config,
-        seed=mine["seed"],
+        seed=own["seed"],
         rows=rows,
-        violations=list(map(_violation, mine["violated"])),
-        minimal=mine["one_minimal"],
-        config_name=mine["config_name"],
-        chosen_profile=mine["chosen_profile"] or None,
-        ignored=tuple(mine["ignored"]),
-        patches=tuple(mine.get("patches", ())),
+        violations=list(map(_violation, own["violated"])),
+        minimal=own["one_minimal"],
+        config_name=own["config_name"],
+        chosen_profile=own["chosen_profile"] or None,
+        ignored=tuple(own["ignored"]),
+        patches=tuple(own.get("patches", ())),
         explained=explained,
         changes=lasting(explained),
         states=bool(document["vars"]),
         recorded=recorded,
-        needs=mine.get("needs_example"),
-        build=Build(**mine["build"]) if "build" in mine else None,
+        needs=own.get("needs_example"),
+        build=Build(**own["build"]) if "build" in own else None,
     )
 
 
 def _affordable(rows: list[Row], config: EngineConfig) -> None:
-    """What running them again keeps is within bounds."""
+    """Raise :class:`BadTrace` if a replay would store more data than the bounds allow."""
     iterations = sum(row.command.get("n", 0) for row in rows)
     _few_iterations(iterations)
     iterations = max(iterations, sum(len(row.frames) for row in rows))
@@ -239,17 +238,17 @@ def _affordable(rows: list[Row], config: EngineConfig) -> None:
     if kept > bounds.KEPT:
         raise BadTrace(
             f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
-            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
+            f"are too much to store: {kept} values, more than {bounds.KEPT}"
         )
 
 
 def _violation(violated: dict[str, Any]) -> Violation:
-    owners = tuple(Holder(**each) for each in violated.get("owners", ()))
+    owners = tuple(Holder(**owner) for owner in violated.get("owners", ()))
     return Violation(**{**violated, "transition": violated["transition"] or None, "owners": owners})
 
 
 def _decoded(name: str, value: Any) -> Any:
-    """A part of the document; where it is no ITF, which state of it."""
+    """Return a part of the document, decoded. The error of an invalid state names the state."""
     if name == "states" and isinstance(value, list):
         return [_decoded(f"states/{index}", state) for index, state in enumerate(value)]
     try:
@@ -278,7 +277,7 @@ def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) 
     name = state["mbt::actionTaken"]
     command: Command = {"do": name, **state["mbt::nondetPicks"]}
     if "session" in FIELDS.get(name, ()):
-        command.setdefault("session", None)  # a plain request: ITF has no null
+        command.setdefault("session", None)  # A plain request has no session, and ITF has no null.
     if isinstance(command.get("tokens"), dict):
         command["tokens"] = {"hash": None, **command["tokens"]}
     try:
@@ -286,12 +285,12 @@ def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) 
     except ValueError as bad:
         raise BadTrace(f"command {number}: {bad}") from None
     rest = {key: state.get(key, {}) for key in FIGURES}
-    frames = [Frame(**{**rest, **each}) for each in state.get("iterations", [])]
+    frames = [Frame(**{**rest, **frame}) for frame in state.get("iterations", [])]
     return Row(command, list(state.get("transitions", [])), **rest, frames=frames)
 
 
 def save(trace: Record, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
+    """Write the trace, and replace an old file only by a complete new one. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> rows = [Row({"do": "open", "session": "s1"})]
@@ -305,8 +304,8 @@ def save(trace: Record, path: Path) -> None:
 
 
 def text_of(trace: Record) -> str:
-    """Return the document, as a file has it. One that no reader would take is without its states,
-    one that was recorded without its first ones."""
+    """Return the document as text. If the text exceeds the bound for reading, leave out the states.
+    A trace from a log loses its first rows instead."""
     while True:
         text = json_text(to_itf(trace))
         halves = trace.recorded is not None and len(trace.rows) > 1
@@ -317,12 +316,12 @@ def text_of(trace: Record) -> str:
 
 
 def load(path: str | Path, to_run: bool = True) -> Record:
-    """Read a file. Raises :class:`BadTrace` with one line that names it, also for a trace of a log
-    where it is ``to_run`` again."""
+    """Read a trace from a file. Raises :class:`BadTrace`, with one line that names the file. With
+    ``to_run``, a trace from a log is refused, because it can't be run."""
     try:
         trace = from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
     except (BadJson, BadTrace) as bad:
         raise BadTrace(f"{path}: {bad}") from None
     if to_run and trace.recorded is not None:
-        raise BadTrace(f"{path}: the end of a log: it can be shown, and not run again")
+        raise BadTrace(f"{path}: this trace is from a log: it can be shown, but not run again")
     return trace

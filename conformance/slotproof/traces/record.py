@@ -1,4 +1,4 @@
-"""What a trace keeps: commands, what each showed, what was violated. :class:`Trace` shows it."""
+"""Contents of a trace: commands, results and violations. :class:`Trace` adds the rendered forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotproof.traces.frames import Frame, frame_of
 
 @dataclass(frozen=True)
 class Row:
-    """One command of a trace and the figures after it. Tokens."""
+    """A command of a trace and the engine's state after the command. Counts are in tokens."""
 
     command: Command
     transitions: list[str] = field(default_factory=list)
@@ -28,19 +28,19 @@ class Row:
     slots: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
-    """One per iteration; the figures above are those of the last."""
+    """Data of each iteration. The tables above are from the last iteration."""
 
 
 @dataclass(frozen=True)
 class Later:
-    """What was found later in a log than what its trace shows."""
+    """A kind of finding that first occurs in a log after the end of the trace."""
 
     file: int
     line: int
     clause: str
     words: str
     times: int
-    """Iterations in which it was found, this one included."""
+    """Number of iterations with this finding."""
 
     def __str__(self) -> str:
         again = f", {self.times} times in all" if self.times > 1 else ""
@@ -49,26 +49,26 @@ class Later:
 
 @dataclass(frozen=True)
 class Recorded:
-    """That a trace is the end of a log: nothing that can be run again."""
+    """Place of a trace that is the end of a log. Such a trace can't be run again."""
 
     file: int
-    """Of its recording, from 1 on."""
+    """Number of the log's file, from 1."""
     line: int
     before: int
-    """Commands and iterations before these rows, since the engine's start."""
+    """Number of commands and iterations between the engine's start and the first row."""
     later: tuple[Later, ...] = ()
-    """What may follow from what the trace shows: the spec went on from the engine's own state."""
+    """Later findings, perhaps caused by the first: the spec continued from the engine's state."""
     not_judged: dict[str, str] = field(default_factory=dict)
-    """What, and why not."""
+    """Clauses that the log can't be judged by, each with the reason."""
 
     @property
     def where(self) -> str:
-        """The line, in words."""
+        """Place of the last line, in words."""
         return place(self.file, self.line)
 
 
 def place(file: int, line: int) -> str:
-    """A line of a log.
+    """Return the place of a line in a log.
 
     >>> place(1, 8), place(3, 8)
     ('line 8', 'line 8 of file 3')
@@ -78,50 +78,50 @@ def place(file: int, line: int) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that is needed to run it again, and what was seen the first time."""
+    """Everything that a replay needs, and the results of the first run."""
 
     engine: str
-    """The name and version that the engine gave."""
+    """Engine name and version, as reported by the engine."""
     spec: str
-    """The ``--engine`` argument it was found with."""
+    """``--engine`` argument of the first run."""
     profile: str
     config: EngineConfig
     seed: int
     rows: list[Row] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     minimal: bool = False
-    """No single command can be dropped, no single number lowered."""
+    """True if no command can be dropped and no number lowered by one."""
     config_name: str = ""
     chosen_profile: str | None = None
-    """The profile that was named instead of the engine's own."""
+    """Profile chosen by the user, or None for the engine's own profile."""
     ignored: tuple[str, ...] = ()
-    """Clauses that were passed over."""
+    """Clauses that the run ignored."""
     explained: tuple[Explanation, ...] | None = None
-    """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
-    the spec agrees with the engine's state and only what it says of it is wrong."""
+    """Single changes of the spec that explain the violation, plainest first. None if no change was
+    tried, or if only the engine's reporting is wrong."""
     patches: tuple[str, ...] = ()
-    """Known bugs of the engine that were repaired when it was found."""
+    """Known bugs of the engine that were patched for the run."""
     states: bool = True
-    """It says what was seen, not only what was sent."""
+    """False if the trace has only commands."""
     recorded: Recorded | None = None
-    """It is of a log, and what is known of that."""
+    """Place of the trace in a log, or None if the trace is not from a log."""
     needs: int | None = None
-    """It does not show in a fresh process: the earlier example of its configuration that it needs
-    there, 0 if that does not help. ``None``: it shows, or it was not tried."""
+    """Number of the earlier example that must run first to reproduce the finding in a fresh
+    process. 0 if no example helps. None if the finding needs no example, or if none was tried."""
     changes: frozenset[str] = field(default=frozenset(), compare=False)
-    """All changes of the spec that explain it and contradict nothing else of it; of a file, those
-    that it keeps."""
+    """All changes of the spec that explain the violation and fit the trace. A file stores only the
+    lasting changes."""
     build: Build | None = None
-    """The build that it was found on; ``None`` in a file of an older slotproof, and for a log."""
+    """Build of the run. None for a log, and for a file of an older slotproof."""
 
     @property
     def not_afresh(self) -> str:
-        """Words where it does not show in a fresh process; empty otherwise."""
-        after = f"; shows after example {self.needs} of its configuration" if self.needs else ""
-        return "" if self.needs is None else f"does not show again in a fresh process{after}"
+        """Sentence part for a finding that does not reproduce in a fresh process, otherwise ""."""
+        after = f"; reproduces after example {self.needs} of its configuration" * bool(self.needs)
+        return "" if self.needs is None else f"does not reproduce in a fresh process{after}"
 
     def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:
-        """The trace with what explains it; the plainest are kept on disk."""
+        """Return the trace with these explanations. A file stores only the plainest."""
         return replace(self, explained=every and every[:MOST], changes=lasting(every))
 
     @property
@@ -129,11 +129,11 @@ class Record:
         return [row.command for row in self.rows]
 
     def without_states(self) -> Self:
-        """The commands and what was found; a replay makes the states again."""
+        """Return the trace with commands and violations only. A replay restores the states."""
         return replace(self, rows=[Row(row.command) for row in self.rows], states=False)
 
     def last(self, count: int) -> Self:
-        """So many rows of what was recorded."""
+        """Return the last ``count`` rows of a trace from a log."""
         assert self.recorded is not None
         gone = max(0, len(self.rows) - count)
         before = self.recorded.before + gone
@@ -142,26 +142,26 @@ class Record:
 
     @property
     def setup(self) -> Setup:
-        """What its commands ran under."""
+        """Setup of a replay: configuration, seed, profile and ignored clauses."""
         return Setup(self.config, self.seed, self.chosen_profile, self.ignored)
 
     def passes(self, entry: Iteration) -> bool:
-        """Whether a replay goes on: a client is told what it should not be, and the trace was found
-        for something else. It may be older than such a clause."""
-        named = {each.clause for each in self.violations}
-        return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
+        """Return True if a replay continues after the entry: it violates only clauses of the client
+        contract that the trace does not violate. The trace may be older than such clauses."""
+        named = {violation.clause for violation in self.violations}
+        return bool(named) and all(bad.clause in CONTRACT - named for bad in entry.violations)
 
     def again(self, engine: Engine, spec: str, chosen: str | None) -> Self:
-        """Return the trace that its commands make on an engine, with its states, judged and
-        explained by the code of today. ``chosen`` is the profile to judge by, if it is not the
-        engine's own. Raises ``EngineUnusable`` where the engine lacks what the trace needs."""
+        """Return the trace of a replay on ``engine``, judged and explained by today's slotproof.
+        ``chosen`` is the profile, None for the engine's own. Raises ``EngineUnusable`` if the
+        engine lacks a feature that the trace needs."""
         demand(engine, self.config, self.commands)
         setup = replace(self.setup, profile=chosen)
         referee = play(engine, setup, self.commands, self.passes)
         played = referee.log
-        was = [each.clause for each in self.violations]
-        violations = sorted(played[-1].violations, key=lambda each: [each.clause] != was[:1])
-        same = {each.clause for each in violations} & set(was)
+        was = [violation.clause for violation in self.violations]
+        violations = sorted(played[-1].violations, key=lambda bad: [bad.clause] != was[:1])
+        same = {violation.clause for violation in violations} & set(was)
         new = replace(
             self,
             engine=versioned(engine),
@@ -180,8 +180,8 @@ class Record:
 
     @property
     def identity(self) -> Build:
-        """The build that it was found on. An older file has its name: a release, if that was asked
-        for, or none that anybody compared."""
+        """Build of the run. For an older file, the engine's reported name and version. Its release
+        is known only if the ``--engine`` argument names the release."""
         if self.build is not None:
             return self.build
         name, _, version = self.engine.partition(" ")
@@ -190,12 +190,12 @@ class Record:
 
     @property
     def found_on(self) -> str:
-        """The ``--engine`` argument that opens the build."""
+        """``--engine`` argument that starts the build."""
         return self.identity.argument or self.spec
 
 
 def row_of(entry: Iteration, last: Row) -> Row:
-    """A command and what it led to; ``last`` is the row before it."""
+    """Return the row of a log entry. ``last`` is the row of the command before."""
     frames = [frame_of(seen) for seen in entry.observations]
     transitions = [event["transition"] for frame in frames for event in frame.events]
     shown = frames[-1] if frames else last
@@ -205,7 +205,7 @@ def row_of(entry: Iteration, last: Row) -> Row:
 
 
 def rows_of(log: Iterable[Iteration]) -> list[Row]:
-    """The rows of what a referee logged."""
+    """Return a row for each command of a referee's log."""
     result: list[Row] = []
     for entry in log:
         result.append(row_of(entry, result[-1] if result else Row(entry.command)))

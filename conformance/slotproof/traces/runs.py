@@ -1,4 +1,4 @@
-"""Page numbers as text and as runs: ``4-6 9`` is two runs, however long they are."""
+"""Page numbers as text and as runs. The text ``4-6 9`` has two runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable
 
 Run = tuple[int, int]
-"""The first and the last page."""
+"""First and last page number of a run."""
 
 _PAGE = "-?[0-9]{1,16}"
-"""Any integer that an engine may show: a wild page number is in the trace that shows it."""
+"""Pattern of any page number that an engine may report, even an impossible one."""
 _RUN = re.compile(f"({_PAGE})(?:-({_PAGE}))?", re.ASCII)
 PATTERN = f"^({_PAGE}(-{_PAGE})?( |$))*$"
-"""What :func:`spans` writes."""
+"""Pattern of the texts that :func:`spans` returns."""
 
 
 def spans(pages: Iterable[int]) -> str:
-    """Pages in their order, runs joined.
+    """Return page numbers as text, in the given order. Consecutive numbers become one run.
 
     >>> spans([4, 5, 6, 9, 9, 2])
     '4-6 9 9 2'
@@ -25,7 +25,7 @@ def spans(pages: Iterable[int]) -> str:
 
 
 def joined(runs: Iterable[Run]) -> list[Run]:
-    """The same pages in as few runs as their order allows.
+    """Return the same pages in the same order, with adjacent runs joined.
 
     >>> joined([(1, 2), (3, 3), (9, 9)])
     [(1, 3), (9, 9)]
@@ -40,7 +40,7 @@ def joined(runs: Iterable[Run]) -> list[Run]:
 
 
 def text(runs: Iterable[Run]) -> str:
-    """Runs as :func:`spans` writes them.
+    """Return runs as text, in the format of :func:`spans`.
 
     >>> text([(4, 6), (9, 9)])
     '4-6 9'
@@ -49,23 +49,23 @@ def text(runs: Iterable[Run]) -> str:
 
 
 def runs_in(written: str) -> list[Run]:
-    """The runs of :func:`spans`; ``ValueError`` for anything else.
+    """Parse a text in the format of :func:`spans`. Raises ``ValueError`` for any other text.
 
     >>> runs_in("4-6 9 9 2"), runs_in("")
     ([(4, 6), (9, 9), (9, 9), (2, 2)], [])
     """
     runs = []
     for part in written.split():
-        found = _RUN.fullmatch(part)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        match = _RUN.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
-            raise ValueError(f"{part[:20]!r} is no run of pages")
+            raise ValueError(f"{part[:20]!r} is not a run of page numbers")
         runs.append((first, last))
     return runs
 
 
 def count(runs: Iterable[Run]) -> int:
-    """How many pages they have.
+    """Return the number of pages in the runs.
 
     >>> count([(4, 6), (9, 9)])
     4

@@ -1,5 +1,5 @@
-"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
-and no commands."""
+"""A trace of the spec alone: transitions, without an engine or commands. ``prove --mutant`` and
+``prove --progress`` write such traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotproof_model.text.idioms import words_of
 
 FLAGS = frozenset(var.name for var in (*ACTOR, *PAGE) if var.sort is Sort.BOOL)
 Value = Int | bool | Name
-"""Of a variable, or of a parameter."""
+"""Value of a variable or a parameter."""
 
 
 @open_shape
@@ -29,7 +29,7 @@ class SpecMeta(TypedDict):
     violated: Annotated[list[Name], Field(min_length=1)]
     page_size: Count
     again: NotRequired[Name]
-    """The command that finds it, where that is not ``prove --mutant``."""
+    """Command that finds the trace again. Left out for ``prove --mutant``."""
 
 
 Meta = TypedDict("Meta", {"slotproof-spec": SpecMeta})
@@ -45,7 +45,7 @@ SPEC_TRACE = Shape("the document", open_shape(Document))
 def spec_document(
     names: list[str], steps: Iterable[tuple[str, dict[str, Any], Mapping[str, Any]]], **meta: object
 ) -> dict[str, Any]:
-    """Return steps (transition, parameters, state after it) as an ITF document."""
+    """Return an ITF document. A step is a transition, its parameters, and the state after it."""
     states = (
         (action, params, encode({name: after[name] for name in names}))
         for action, params, after in steps
@@ -54,13 +54,13 @@ def spec_document(
 
 
 def is_one(document: Any) -> bool:
-    """Whether the ITF document is such a trace."""
+    """Return True if the ITF document is a trace of the spec alone."""
     meta = document.get("#meta") if isinstance(document, dict) else None
     return isinstance(meta, dict) and "slotproof-spec" in meta
 
 
 def render(document: Any) -> str:
-    """It as text. Raises :class:`BadTrace`."""
+    """Return the trace of the spec as text. Raises :class:`BadTrace`."""
     decoded = decode(document)
     SPEC_TRACE.demand(decoded, lambda wrong: BadTrace(f"a trace of the spec: {wrong}"))
     meta = decoded["#meta"]["slotproof-spec"]
@@ -70,12 +70,12 @@ def render(document: Any) -> str:
     try:
         lines = [head, *transitions(decoded), f"again: {again}"]
     except KeyError as missing:
-        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
+        raise BadTrace(f"a trace of the spec: a state has no {missing}") from None
     return "\n".join(map(plain, lines)) + "\n"
 
 
 def transitions(document: Any) -> Iterator[str]:
-    """The sizes, each transition with what it changed, and the clauses that broke at the end."""
+    """Yield the sizes, each transition with the changed variables, and the violated clauses."""
     meta = document["#meta"]["slotproof-spec"]
     first, *rest = document["states"]
     yield from (f"page size {meta['page_size']}, pool of {first['full.total']} tokens", "")
@@ -93,7 +93,7 @@ def transitions(document: Any) -> Iterator[str]:
 
 
 def _said(name: str, value: Any) -> str:
-    """A variable as it is: a flag by its name, a kind or a phase by its word.
+    """Return a variable and its value as text. A flag is only its name, a kind or phase is a word.
 
     >>> _said("req.phase", 4), _said("s1.slot.lent", 0), _said("slot.row", -1), _said("slot.C", 2)
     ('req.phase=running', 'not s1.slot.lent', 'slot.row=no_row', 'slot.C=2')

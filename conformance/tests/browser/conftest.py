@@ -1,6 +1,6 @@
-"""A headless Chromium: the system's, by Playwright's Python package.
+"""A headless Chromium of the system, driven by Playwright's Python package.
 
-``SLOTPROOF_CHROMIUM`` names the program, where it is not called chromium or google-chrome.
+``SLOTPROOF_CHROMIUM`` names a program not called chromium or google-chrome.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Started once. Asked for and not there is a failure, not a skip."""
+    """Chromium, started once. A missing Chromium is a failure, not a skip."""
     program = os.environ.get("SLOTPROOF_CHROMIUM") or next(
         filter(None, map(shutil.which, NAMES)), None
     )
     if program is None:
-        pytest.fail(f"browser tests need one of: {', '.join(NAMES)}; or set SLOTPROOF_CHROMIUM")
+        pytest.fail(f"no browser: install {' or '.join(NAMES)}, or set SLOTPROOF_CHROMIUM")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

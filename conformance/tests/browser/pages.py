@@ -1,4 +1,4 @@
-"""What tests in a browser look at, beside traces."""
+"""Pages for tests in a browser, other than counterexample pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def found() -> list[Cause]:
-    """The causes of the findings that are in the documents."""
+    """Return the causes of the documented findings."""
     paths = sorted((ROOT / "docs" / "findings").glob("sglang-0.5.23-*.itf.json"))
     traces = {path: load_trace(path) for path in paths}
     marks = {path: Mark(traces[path].violations[0].clause, (path.name,), "step") for path in paths}
@@ -32,13 +32,13 @@ def report(folder: Path) -> str:
     runs = [Run(Head.of(subject, "", plan)), Run(Head.of(subject, "", Plan(dict(CONFIGS), seed=1)))]
     outcome = Outcome(subject.build.title, "reference", subject.build, seconds=7200.0)
     outcome.configs = list(CONFIGS)
-    outcome.findings = [each for cause in found() for each in cause.findings]
+    outcome.findings = [finding for cause in found() for finding in cause.findings]
     outcome.run["p1"], outcome.shown["INV-OWNER.lost@T-EXTEND"] = 90_000, 3
     points = [
         [Point(18.0 * n, 450 * n, int(400 * (1 - fast**n)), n // 40, n < 90) for n in range(200)]
         for fast in (0.98, 0.95)
     ]
     summary = summaries.summary(outcome, plan, engine.capabilities)
-    known = {found()[0].name: "idle: it stops with the same words"}
-    links = lambda each: f"{folder}/{each.mark.slug}"  # noqa: E731
+    known = {found()[0].name: "idle: it stops with the same message"}
+    links = lambda finding: f"{folder}/{finding.mark.slug}"  # noqa: E731
     return page.render(runs, outcome, points, found(), known, summary, links, folder)

@@ -1,4 +1,4 @@
-"""Pages and site as axe-core sees them: nothing serious at any width, light, dark, and on paper."""
+"""axe-core on pages and site: no serious issue at any width, light, dark, and in print."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def serious(page: Any, path: Path) -> list[str]:
-    """What axe-core has to say of a page that keeps somebody from reading it."""
+    """Return axe-core's serious and critical issues of a page."""
     from axe_playwright_python.sync_playwright import Axe
 
     page.goto(path.as_uri())
-    found = Axe().run(page).response
-    assert len(found["passes"]) > 5, "it looked at the page"
+    results = Axe().run(page).response
+    assert len(results["passes"]) > 5, "it looked at the page"
     return [
-        f"{each['id']}: {node['html']}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
+        f"{issue['id']}: {node['html']}"
+        for issue in results["violations"]
+        if issue["impact"] in ("serious", "critical")
+        for node in issue["nodes"]
     ]
 
 
@@ -94,10 +94,10 @@ def test_the_site(name: str, page: Any, site: Path) -> None:
 
 
 def test_it_finds_what_is_there(page: Any, tmp_path: Path) -> None:
-    """Else all of the above says nothing."""
+    """Without it the tests above could pass on an idle checker."""
     path = tmp_path / "page.html"
     path.write_text("<html lang=en><title>x</title><main><p style='color:#999'>grey<img src=x>")
-    assert [each.partition(":")[0] for each in serious(page, path)] == [
+    assert [issue.partition(":")[0] for issue in serious(page, path)] == [
         "color-contrast",
         "image-alt",
     ]

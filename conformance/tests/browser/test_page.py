@@ -1,4 +1,4 @@
-"""The counterexample page in a browser: it works by keyboard, and nothing of a trace is run."""
+"""The counterexample page in a browser: it works by keyboard, and runs nothing from a trace."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
 
 
 def shown(page: Any) -> str:
-    """The one panel that is seen."""
+    """Return the ID of the visible panel."""
     visible = page.locator("[data-panel]:visible")
     assert visible.count() == 1
     return str(visible.get_attribute("id"))
 
 
 def steps(page: Any) -> list[str]:
-    """The ids of all panels: step-3, or step-3.2 for one of several iterations."""
+    """Return the IDs of all panels: step-3, or step-3.2 for one of several iterations."""
     panels = page.locator("[data-panel]")
     return [panels.nth(index).get_attribute("id") for index in range(panels.count())]
 
 
 @pytest.mark.parametrize("path", [*FINDINGS, TRACE], ids=lambda path: path.stem)
 def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
-    """The page opens on it, and no other is marked; no console error."""
+    """The page opens on the violating step, and marks no other. No console error."""
     trace = load_trace(path)
     page = opened(trace)
     last = page.locator("[data-panel]").count()
@@ -76,8 +76,8 @@ def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
     assert {bad.nth(index).get_attribute("data-beat") for index in range(bad.count())} == {
         str(last - 1)
     }
-    here = page.locator("tbody.here")
-    assert [here.nth(index).get_attribute("data-beat") for index in range(here.count())] == [
+    current = page.locator("tbody.here")
+    assert [current.nth(index).get_attribute("data-beat") for index in range(current.count())] == [
         str(last - 1)
     ] * 2
     assert "✗" in page.locator("tbody.bad th").first.inner_text()
@@ -119,7 +119,7 @@ def test_buttons_rows_and_links_step_too(opened: Open) -> None:
 
 
 def test_the_picture_moves_with_the_step(opened: Open) -> None:
-    """A page that is lost at the last step is its slot's before."""
+    """A page lost at the last step belongs to its slot in the step before."""
     path = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-hidden-leak.itf.json"
     page = opened(load_trace(path))
     lost = page.locator("[data-panel]:visible .pages .lost")
@@ -138,7 +138,7 @@ def test_without_a_script_everything_is_there(opened: Open) -> None:
 
 
 def test_on_paper_every_iteration_is_there(opened: Open) -> None:
-    """Chromium tells the page before it prints; commands that wait need no page of paper."""
+    """Chromium notifies the page before it prints. Waiting commands get no paper."""
     page = opened(load_trace(FINDINGS[0]))
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -164,7 +164,7 @@ def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
 @pytest.mark.parametrize("width", [420, 900, 1400])
 @pytest.mark.parametrize("name", ["0.5.10.post1-retract-tail", "0.5.18-swa-deferred-free"])
 def test_the_sum_is_seen_without_scrolling(width: int, name: str, opened: Open) -> None:
-    """Of the step that is shown, and of every row of the table."""
+    """Checked for the visible step and for every row of the table."""
     path = ROOT / "docs" / "findings" / f"sglang-{name}.itf.json"
     page = opened(load_trace(path), viewport={"width": width, "height": 900})
     sums = page.locator("[data-panel]:visible .eq .sum, .steps .sum:visible")
@@ -176,7 +176,7 @@ def test_the_sum_is_seen_without_scrolling(width: int, name: str, opened: Open) 
 
 
 def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
-    """Of 17 iterations those are printed in which something was new, and the last."""
+    """The print has the changing iterations and the last of 17."""
     path = ROOT / "docs" / "findings" / "sglang-0.5.23-idle-session-pins.itf.json"
     page = opened(load_trace(path))
     page.emulate_media(media="print")
@@ -190,7 +190,7 @@ def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
 
 
 def test_who_has_it_in_a_frame_says_light_or_dark(browser: Any, tmp_path: Path) -> None:
-    """Whatever the system says: as the site does, which can't look into a file beside it."""
+    """The page around the frame overrides the system's scheme, as the site does."""
     (tmp_path / "page.html").write_text(forms.form("html", load_trace(TRACE), "x"))
     (tmp_path / "site.html").write_text("<iframe src=page.html></iframe>")
     context = browser.new_context(offline=True, color_scheme="light")
@@ -208,7 +208,7 @@ def test_who_has_it_in_a_frame_says_light_or_dark(browser: Any, tmp_path: Path) 
 
 
 def test_nothing_of_a_hostile_trace_is_run(opened: Open, hostile: Trace) -> None:
-    """Neither a script nor a handler; what it says is shown as text."""
+    """Neither a script nor a handler runs. Strings of the trace are shown as text."""
     page = opened(hostile)
     for key in ("Home", "ArrowRight", "End"):
         page.keyboard.press(key)
@@ -219,7 +219,7 @@ def test_nothing_of_a_hostile_trace_is_run(opened: Open, hostile: Trace) -> None
 
 
 def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
-    """Even what would get through the escaping is not run."""
+    """The policy blocks a script even if it passes the escaping."""
     path = tmp_path / "page.html"
     path.write_text(forms.form("html", load_trace(FINDINGS[0]), "x"))
     page = browser.new_page()
@@ -239,7 +239,7 @@ def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
 
 
 def test_the_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -> None:
-    """Steps by keyboard, its script and no other; it can't reach the notebook."""
+    """Only its own script runs, steps work by keyboard, and it can't reach the notebook."""
     wrong: list[str] = []
     cell = tmp_path / "cell.html"
     cell.write_text(f"<p>before</p>{load_trace(TRACE)._repr_html_()}<p>after</p>")

@@ -1,7 +1,7 @@
-"""README's picture is a counterexample page as it is now, light and dark.
+"""README's picture is the current counterexample page, light and dark.
 
-``SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest -m browser conformance/tests/browser/test_picture.py``
-draws it anew. `test_pages.py` says, without a browser, whether it is stale.
+``SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest -m browser conformance/tests/browser/test_picture.py`` redraws
+it. Without a browser, `test_pages.py` checks that it is current.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_it_fits(
     assert shown.locator("svg polyline").count() == 4
     assert shown.locator(".finding").count() == len(pages.found()) > 5
     assert shown.locator("h2:text('Known causes') ~ .finding").all_inner_texts() == [
-        each.inner_text() for each in shown.locator(".known").all()
+        finding.inner_text() for finding in shown.locator(".known").all()
     ], "new ones stand before"
     assert shown.locator(".known").count() == 1
     back, text = (
@@ -47,4 +47,4 @@ def test_it_fits(
 
 
 def brightness(rgb: str) -> int:
-    return sum(int(each) for each in rgb.removeprefix("rgb(").removesuffix(")").split(","))
+    return sum(int(channel) for channel in rgb.removeprefix("rgb(").removesuffix(")").split(","))

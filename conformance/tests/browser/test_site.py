@@ -32,7 +32,7 @@ PAGES = (
 
 @pytest.fixture(params=[(1400, "light"), (900, "light"), (420, "dark")])
 def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A page that remembers what went wrong and what it asked the network for."""
+    """A page with a log of its errors and its requests to the network."""
     width, scheme = request.param
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = context.new_page()
@@ -66,7 +66,7 @@ def test_search_from_disk(page: Any, site: Path) -> None:
 
 
 def test_the_copy_button_takes_commands(page: Any, site: Path) -> None:
-    """Of a session neither the prompts nor what is printed; of a file all of it."""
+    """From a session it copies only the commands, from a file everything."""
     page.goto(f"file://{site}/tutorial/first-bug.html")
     page.evaluate("document.addEventListener('copy', e => { window.copied = e.target.value })")
     copied = []
@@ -117,7 +117,7 @@ def test_the_frame_on_the_home_page_shows_all_pages(width: int, browser: Any, si
 
 @pytest.mark.parametrize("name", ["findings/matrix/matrix", "findings/matrix-vllm/matrix"])
 def test_a_table_of_releases_fits_its_column(name: str, browser: Any, site: Path) -> None:
-    """Without scrolling where there is room; each cell that shows a finding leads somewhere."""
+    """The table does not scroll if the window has room. Each link leads to a page."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     page = context.new_page()
     page.goto(f"file://{site}/{name}.html")
@@ -126,7 +126,7 @@ def test_a_table_of_releases_fits_its_column(name: str, browser: Any, site: Path
     numbers = page.locator("tbody td:not(:first-child) a")
     targets = {numbers.nth(i).evaluate("a => a.href") for i in range(numbers.count())}
     context.close()
-    files = [Path(unquote(each.removeprefix("file://"))) for each in targets]
+    files = [Path(unquote(target.removeprefix("file://"))) for target in targets]
     assert len(files) > 10 and all(file.suffix == ".html" and file.is_file() for file in files)
 
 

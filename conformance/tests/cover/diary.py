@@ -1,4 +1,4 @@
-"""An engine that notes what it was sent."""
+"""An engine that records its commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotproof.protocol.snapshot import Snapshot
 
 
 class Diary(InProcessEngine):
-    """What it was sent."""
+    """The reference engine, with the commands of every life recorded."""
 
     def __init__(self) -> None:
         super().__init__()

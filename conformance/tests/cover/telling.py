@@ -1,4 +1,4 @@
-"""Whether the sentence of a violation says what or whom it is about."""
+"""Test of the sentence of a violation: does it name its subject?"""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _NAMES = re.compile(
 
 
 def telling(violation: Violation) -> bool:
-    """A request, a session, a page or a row by name, a pool, what a variable is, or two figures."""
+    """Return True if it names a request, session, page, row, pool or variable, or two figures."""
     numbers = re.findall(r"(?<![\w.-])-?\d+\b", violation.detail)
     return bool(_NAMES.search(violation.detail)) or len(numbers) > 1

@@ -1,4 +1,4 @@
-"""A finding that a fresh process does not show says so, and which earlier example it needs."""
+"""Findings not reproduced by a fresh process, reported with the earlier example they need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotproof.support.statuses import FOUND
 
 DRIVERS = Path(__file__).parent / "drivers"
 
-AFTER = "does not show again in a fresh process; shows after example "
+AFTER = "does not reproduce in a fresh process; reproduces after example "
 
 
 def run(mode: str, out: Path, *more: str) -> list[str]:
@@ -26,20 +26,19 @@ def run(mode: str, out: Path, *more: str) -> list[str]:
 
 
 def findings(said: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return those of all causes."""
-    return [each for cause in said["causes"] for each in cause["findings"]]
+    """Return the findings of all causes."""
+    return [finding for cause in said["causes"] for finding in cause["findings"]]
 
 
 @pytest.mark.slow
 def test_what_an_earlier_example_leaves_is_told(
     tmp_path: Path, cli: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The driver of the toy loses pages from its second life on; what else it does, it does
-    always."""
+    """The toy driver loses pages from its second life on. Its other faults occur in every life."""
     assert status(run("leaks", tmp_path, "--all", "--json")) == FOUND
     said: dict[str, Any] = json.loads(capfd.readouterr().out)
-    left = [each for each in findings(said) if each["not_afresh"]]
-    assert left and said["not_afresh"] in {each["not_afresh"] for each in left}
+    left = [finding for finding in findings(said) if finding["not_afresh"]]
+    assert left and said["not_afresh"] in {finding["not_afresh"] for finding in left}
     for finding in left:
         assert finding["not_afresh"] == f"{AFTER}{finding['example'] - 1} of its configuration"
         trace = load_trace(finding["trace"])
@@ -53,7 +52,7 @@ def test_what_an_earlier_example_leaves_is_told(
 @pytest.mark.slow
 def test_what_shows_alone_is_as_it_was(tmp_path: Path, cli: Any) -> None:
     said = cli.json(run("lost-page", tmp_path, "--all", "--json"), FOUND)
-    assert {each["not_afresh"] for each in findings(said)} == {None}
+    assert {finding["not_afresh"] for finding in findings(said)} == {None}
     assert load_trace(findings(said)[0]["trace"]).needs is None
 
 
@@ -80,7 +79,7 @@ class Leaky(InProcessEngine):
 def test_what_a_module_keeps_is_not_there_afresh(
     tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine of this process gets another one, and no finding has the process of another."""
+    """An engine in this process is replayed in another process, a new one for each finding."""
     monkeypatch.chdir(tmp_path)
     Path("leaky.py").write_text(FACTORY)
     argv = [
@@ -94,7 +93,7 @@ def test_what_a_module_keeps_is_not_there_afresh(
         "--all",
         "--json",
     ]
-    found = findings(cli.json([*argv, "--out", "traces"], FOUND))
-    assert len(found) == 2
-    for finding in found:
+    results = findings(cli.json([*argv, "--out", "traces"], FOUND))
+    assert len(results) == 2
+    for finding in results:
         assert finding["not_afresh"].startswith(AFTER)

@@ -1,6 +1,6 @@
-"""Reports for an engine's maintainers, and scripts that need the engine alone: made from traces.
+"""Reports for an engine's maintainers, and scripts that need only the engine, made from traces.
 
-That they fail on a real build as they say is tested in `conformance/tests/sglang` and `vllm`.
+`conformance/tests/sglang` and `vllm` test that the scripts fail on a real build.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ PINS, UNWRITTEN = "sglang-0.5.23-idle-session-pins", "sglang-0.5.23-finish-unwri
 PAUSED = "vllm-0.33.0-paused-session-pins"
 
 WITHOUT = {
-    "sglang-0.5.10.post1-draft-tail": "nothing that does what 'draft' does",
-    "sglang-0.5.18-aborted-for-others": "bugs were patched when it was found",
-    "sglang-0.5.18-preempted-lost": "no option of a server, and the trace needs priority",
-    "sglang-0.5.23-aborted-for-others": "bugs were patched when it was found",
-    "sglang-0.5.23-branch-of-aborted": "no option of a server, and the trace needs branching",
-    "sglang-0.5.23-replace-all-crash": "no option of a server, and the trace needs branching",
+    "sglang-0.5.10.post1-draft-tail": "the engine alone has no call for 'draft'",
+    "sglang-0.5.18-aborted-for-others": "the trace was found with patches",
+    "sglang-0.5.18-preempted-lost": "no server options, but the trace needs priority",
+    "sglang-0.5.23-aborted-for-others": "the trace was found with patches",
+    "sglang-0.5.23-branch-of-aborted": "no server options, but the trace needs branching",
+    "sglang-0.5.23-replace-all-crash": "no server options, but the trace needs branching",
     "vllm-0.25.0-stop-ahead": "it has stop tokens",
     "vllm-0.25.0-stop-in-round": "its rounds accept some drafts",
 }
-"""Findings of which no script can be made, and why."""
+"""Findings without a script, and the reason."""
 
 
 def harness(family: str) -> Harness:
-    found = FAMILIES[family].harness
-    assert found is not None
-    return found
+    family_harness = FAMILIES[family].harness
+    assert family_harness is not None
+    return family_harness
 
 
 def given(name: str) -> Trace:
@@ -71,12 +71,12 @@ def script(trace: Trace) -> str:
 
 
 def finding(text: str) -> str:
-    """The part of a script that is there to be read."""
+    """Return the part of a script that describes the finding."""
     return text[text.index("\ndef finding():") + 1 : text.index("\n\n\nmain(")]
 
 
 def sends(trace: Trace, *commands: Command) -> Trace:
-    return replace(trace, rows=[Row(each) for each in commands])
+    return replace(trace, rows=[Row(command) for command in commands])
 
 
 def submit(rid: str, tokens: list[int], max_new: int = 1, **more: Any) -> Command:
@@ -89,13 +89,13 @@ STEP: Command = {"do": "step", "n": 1}
 
 @pytest.mark.parametrize("name", [name for name in FINDINGS if name not in WITHOUT])
 def test_a_finding_of_a_release_as_a_script(name: str) -> None:
-    """One file: nothing of it is imported from a file beside it, nothing of ours from anywhere."""
+    """The script is one file. It imports no file beside it and nothing of slotproof."""
     text = script(given(name))
     tree = ast.parse(text)
     imported = {
-        each
+        module
         for node in ast.walk(tree)
-        for each in (
+        for module in (
             [node.module or ""]
             if isinstance(node, ast.ImportFrom)
             else [alias.name for alias in node.names]
@@ -103,7 +103,7 @@ def test_a_finding_of_a_release_as_a_script(name: str) -> None:
             else []
         )
     }
-    assert not {each.partition(".")[0] for each in imported} & {"slotproof", "stubs", "rounds"}
+    assert not {module.partition(".")[0] for module in imported} & {"slotproof", "stubs", "rounds"}
     made = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert {"install", "main", "finding"} <= set(made) and len(made) == len(set(made))
     assert text.endswith("    engine.show()\n\n\nmain(finding, judged=False)\n")
@@ -122,9 +122,9 @@ def test_why_a_finding_has_no_script(
         assert status(["show", "--format", form, str(FINDINGS[name])]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.count("\n") == 1
-        if form == "issue" and "patched" in why:
+        if form == "issue" and "with patches" in why:
             assert f"{name}.itf.json was found with patches (" in said.err
-            assert "--patch none --out NEW.itf.json makes one" in said.err
+            assert "--patch none --out NEW.itf.json" in said.err
         else:
             assert f"{name}.itf.json: there is no {form} form: " in said.err and why in said.err
 
@@ -135,9 +135,10 @@ def test_why_a_finding_has_no_script(
 def test_what_was_found_behind_patches_is_replayed_without(
     bug: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A report is of the release as it is: what a patch made visible is no bug of that."""
-    there = SimpleNamespace(find=lambda _: "entry", damage=lambda _: None)
-    monkeypatch.setattr(finding_on_releases, "Store", lambda _: there)
+    """A report is about the unpatched release. A bug visible only with a patch is no bug of the
+    release."""
+    store = SimpleNamespace(find=lambda _: "entry", damage=lambda _: None)
+    monkeypatch.setattr(finding_on_releases, "Store", lambda _: store)
     monkeypatch.setattr(EngineSpec, "open", lambda _: InProcessEngine(bug))
     release = Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23")
     monkeypatch.setattr(finding_on_releases, "built", lambda _: release)
@@ -169,7 +170,7 @@ def test_a_session_of_vllm_begins_with_its_first_turn() -> None:
 
 
 def test_only_what_is_used_is_in_the_script() -> None:
-    """Speculation is a file of its own; up to 0.5.12 the driver has no rounds either."""
+    """Speculation is a file of its own. Up to 0.5.12 the driver has no rounds either."""
     assert "NgramVerifyInput" in script(given(UNWRITTEN))
     assert "draft=3, topk=4, lucky=True" in script(given(UNWRITTEN))
     for name in (PINS, "sglang-0.5.10.post1-page-16-window"):
@@ -184,30 +185,30 @@ RETRACT: Command = {"do": "retract"}
 SOME = " and ".join(FAMILIES)
 GARBAGE = Violation("INV-ALIVE", "crash", "no JSON", fault="garbage")
 REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
-    (PINS, lambda trace: load_trace(REFERENCE), f"{SOME}, and this trace is of 'reference:"),
+    (PINS, lambda trace: load_trace(REFERENCE), f"{SOME}; this trace is of 'reference:"),
     (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
     (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
     (PINS, lambda trace: replace(trace, patches=("retract-finishes",)), "(retract-finishes)"),
-    (PINS, lambda trace: replace(trace, violations=[]), "nothing is violated by the engine"),
-    (PINS, lambda trace: replace(trace, violations=[GARBAGE]), "nothing is violated by the engine"),
+    (PINS, lambda trace: replace(trace, violations=[]), "the engine itself violates no clause"),
+    (PINS, lambda trace: replace(trace, violations=[GARBAGE]), "the engine itself violates no"),
     (PINS, of("sglang of mine"), "names no release"),
     (UNWRITTEN, of("sglang 0.5.13"), "the rounds of this release"),
-    (PINS, lambda trace: sends(trace, {"do": "tick", "seconds": 1}), "what 'tick' does"),
-    (PINS, lambda trace: sends(trace, {"do": "pause"}), "what 'pause' does"),
-    (PAUSED, lambda trace: sends(trace, {"do": "flush"}), "what 'flush' does"),
+    (PINS, lambda trace: sends(trace, {"do": "tick", "seconds": 1}), "no call for 'tick'"),
+    (PINS, lambda trace: sends(trace, {"do": "pause"}), "no call for 'pause'"),
+    (PAUSED, lambda trace: sends(trace, {"do": "flush"}), "no call for 'flush'"),
     (PAUSED, lambda trace: sends(trace, submit("r2", [1], stop=[5])), "it has stop tokens"),
     (
         PINS,
         lambda trace: sends(
             trace, submit("r2", [1]), submit("r20", [1]), {"do": "abort", "rid": "r2"}
         ),
-        "aborts every request whose id begins so",
+        "aborts every request with this prefix of the ID",
     ),
     (PINS, lambda trace: sends(trace.without_states(), RETRACT), "retracts one of several"),
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "why"), REFUSED, ids=[each[2] for each in REFUSED])
+@pytest.mark.parametrize(("name", "change", "why"), REFUSED, ids=[case[2] for case in REFUSED])
 def test_what_a_script_can_not_do_is_refused(
     name: str, change: Callable[[Trace], Trace], why: str
 ) -> None:
@@ -226,13 +227,13 @@ def test_one_of_several_is_not_retracted() -> None:
 
 
 def test_requests_that_the_front_end_of_vllm_refuses_are_not_sent() -> None:
-    """Its driver is told so; the scheduler alone has no front end."""
+    """The driver gets a refusal. The scheduler alone has no front end."""
     trace = given(PAUSED)
     one, none, more = submit("r1", [1]), submit("r3", []), submit("r2", [1], 0)
     changed = sends(trace, one, none, more, STEP)
-    assert [each is None for each in calls(changed)] == [False, True, True, False]
+    assert [call is None for call in calls(changed)] == [False, True, True, False]
     said = objections(changed, harness("vllm"))
-    assert len(said) == 2 and all("it is not in the script" in each for each in said)
+    assert len(said) == 2 and all("the script leaves it out" in objection for objection in said)
 
 
 def test_an_abort_of_vllm_is_of_the_session() -> None:
@@ -245,11 +246,11 @@ def test_an_abort_of_vllm_is_of_the_session() -> None:
 
 FRONT_END = [
     ("sglang", submit("r1", [], 1), "r1: refused, “input_ids cannot be empty”"),
-    ("sglang", submit("r1", [1] * 32, 0), "r1: refused, 32 tokens are not less"),
-    ("sglang", submit("r1", [1] * 31, 2), "r1: refused, 31 tokens and 2 new ones are more"),
+    ("sglang", submit("r1", [1] * 32, 0), "r1: refused, the prompt has 32 tokens"),
+    ("sglang", submit("r1", [1] * 31, 2), "r1: refused, 31 tokens and 2 new tokens exceed"),
     ("sglang", submit("r1", [1] * 31, 1), None),
     ("sglang", {"do": "evict", "tokens": 3}, "evict 3 tokens: no client sends it"),
-    ("vllm", submit("r1", [1] * 32, 1), "r1: refused, 32 tokens are not less"),
+    ("vllm", submit("r1", [1] * 32, 1), "r1: refused, the prompt has 32 tokens"),
     ("vllm", submit("r1", [1], 0), "r1: refused, max_tokens is below 1"),
     ("vllm", submit("r1", [1] * 31, 9), None),
 ]
@@ -257,10 +258,10 @@ FRONT_END = [
 
 @pytest.mark.parametrize(("engine", "command", "said"), FRONT_END)
 def test_what_the_front_end_refuses(engine: str, command: Command, said: str | None) -> None:
-    """As `TokenizerManager` of SGLang and `InputProcessor` of vLLM do; a context of 32."""
-    found = objections(sends(given(PINS), command), harness(engine))
-    assert len(found) == (said is not None)
-    assert said is None or found[0].startswith(said)
+    """`TokenizerManager` of SGLang and `InputProcessor` of vLLM do the same. The context is 32."""
+    refusals = objections(sends(given(PINS), command), harness(engine))
+    assert len(refusals) == (said is not None)
+    assert said is None or refusals[0].startswith(said)
 
 
 def test_a_report_names_no_place_of_the_machine() -> None:
@@ -274,13 +275,13 @@ def test_a_report_names_no_place_of_the_machine() -> None:
 def test_a_report_has_its_script() -> None:
     shown = issue.render(View(given(PINS)))
     folded = re.findall(r"(?s)<details>.*?```python\n(.*?)\n```\n\n</details>", shown)
-    assert [f"{each}\n" for each in folded] == [script(given(PINS))]
+    assert [f"{block}\n" for block in folded] == [script(given(PINS))]
     assert finding(folded[0]) in shown[: shown.index("<details>")]
 
 
 @pytest.fixture
 def evil(hostile: Trace) -> Trace:
-    """A hostile trace that says it is of a release."""
+    """Return a hostile trace labelled as found on a release."""
     return replace(hostile, engine="sglang 0.5.23", spec="sglang")
 
 
@@ -289,13 +290,13 @@ def test_nothing_of_a_hostile_trace_becomes_a_program(evil: Trace) -> None:
     text = script(evil)
     assert not set(text) & {"\x1b", "\u202e", "\r"}
     tree = ast.parse(text)
-    (function,) = (each for each in tree.body if getattr(each, "name", "") == "finding")
+    (function,) = (node for node in tree.body if getattr(node, "name", "") == "finding")
     assert isinstance(function, ast.FunctionDef)
     honest = ast.parse(script(given(PINS))).body
-    assert [type(each) for each in tree.body] == [type(each) for each in honest]
-    done = [each.value for each in function.body if isinstance(each, ast.Expr)]
-    sent = [each for each in done if isinstance(each, ast.Call)]
-    names = [each.func.attr for each in sent if isinstance(each.func, ast.Attribute)]
+    assert [type(node) for node in tree.body] == [type(node) for node in honest]
+    done = [node.value for node in function.body if isinstance(node, ast.Expr)]
+    sent = [value for value in done if isinstance(value, ast.Call)]
+    names = [call.func.attr for call in sent if isinstance(call.func, ast.Attribute)]
     assert names == ["open", "submit", "step", "show"]
     assert ast.literal_eval(sent[1].args[0]) == evil.rows[1].command["rid"]
 
@@ -312,8 +313,8 @@ def test_nothing_of_a_hostile_trace_becomes_a_report(evil: Trace) -> None:
 
 
 def test_which_releases_have_it(monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
-    found = [Elsewhere("0.5.23", "no", "torch 2"), Elsewhere("0.5.18", "not tried: a|b", "torch 2")]
-    monkeypatch.setattr(showing, "elsewhere", lambda trace: found)
+    tries = [Elsewhere("0.5.23", "no", "torch 2"), Elsewhere("0.5.18", "not tried: a|b", "torch 2")]
+    monkeypatch.setattr(showing, "elsewhere", lambda trace: tries)
     shown = cli(["show", "--format", "issue", "--releases", str(FINDINGS[PINS])])
     assert "\n| `0.5.23` | no | torch 2 |\n| `0.5.18` | not tried: a&#124;b | torch 2 |\n" in shown
     assert "other releases were not tried" not in shown
@@ -327,7 +328,7 @@ def test_releases_that_nobody_can_ask(
     assert status([*argv, "--format", "issue"]) == 2
     said = capfd.readouterr().err
     assert "there is no environment of sglang" in said and "env create sglang==0.5.23" in said
-    assert "--releases goes with --format issue" in cli.wrong([*argv, "--format", "markdown"])
+    assert "--releases applies only to --format issue" in cli.wrong([*argv, "--format", "markdown"])
 
 
 def test_forms_that_a_trace_has_not_are_left_out(tmp_path: Path) -> None:

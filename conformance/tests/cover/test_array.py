@@ -58,7 +58,7 @@ def test_strength_three_has_each_triple(name: str) -> None:
     made, pairs = array([ENGINES[name]], 3), array([ENGINES[name]])
     covered, possible = shares(made, 3)
     assert covered == possible > shares(pairs, 3)[0]
-    assert all(each.startswith("triples-") for each in made.rows)
+    assert all(row.startswith("triples-") for row in made.rows)
 
 
 def test_the_first_configuration_is_the_plainest() -> None:
@@ -73,7 +73,7 @@ def test_fewer_configurations_have_fewer_pairs() -> None:
 
 
 def test_no_impossible_pair_is_counted() -> None:
-    """Without a window there is no pool for it: of each page, say, and each pool of a window."""
+    """Without a window there is no pool for it, so some pairs are impossible."""
     made = array([REFERENCE])
     levels = [made.levels[name] for name in ("window", "swa_pool")]
     pairs = [(w, p) for w in levels[0] for p in levels[1] if CONSTRAINTS[0](w, p)]
@@ -92,14 +92,14 @@ def test_what_an_engine_does_not_offer_is_fixed() -> None:
 
 
 def test_what_an_engine_offers_beside_the_levels_is_taken() -> None:
-    """A few of its values are levels; those of a size that no levels make are features."""
+    """Some of an engine's values become levels. Sizes made by no level are features."""
     some = array([ENGINES["some sizes"]])
     assert (some.levels["page_size"], some.levels["draft"]) == ((1, 8, 64), (0, 1, 3))
     assert (some.levels["window"], some.levels["topk"]) == ((0, 4), (1, 2))
     for name in ("rows", "context_len", "total_tokens"):
         made = array([ENGINES[f"one {name}"]])
         (value,) = ENGINES[f"one {name}"].config[name]
-        assert {getattr(each, name) for each in made.configs.values()} == {value}
+        assert {getattr(config, name) for config in made.configs.values()} == {value}
         assert made.fixed[name] == value
 
 
@@ -113,10 +113,10 @@ def test_sizes_are_at_their_boundaries() -> None:
 
 
 def test_two_builds_have_one_array() -> None:
-    """Features of both alone; the names mean the same for both."""
+    """The array has only features of both builds. A name means the same for both."""
     small = replace(REFERENCE, page_sizes=(4, 16), pools=("full",))
     made = array([SERVER, small])
-    assert all(each.refuses(c) is None for each in (SERVER, small) for c in made.configs.values())
+    assert all(build.refuses(c) is None for build in (SERVER, small) for c in made.configs.values())
     assert made.rows.keys() == array([small, SERVER]).rows.keys()
     with pytest.raises(BadConfig, match="these builds share no configuration"):
         array([replace(REFERENCE, page_sizes=(1,)), small])
@@ -142,8 +142,8 @@ def test_a_run_says_which_share_it_searched(cli: Any) -> None:
     said = cli(["run", "--examples", "28", "--steps", "3"], INCONCLUSIVE)
     assert "configurations  28, with 850 of 850 pairs, " in said
     assert "                the engine does not offer priority, queue, " in said
-    found = cli.json(["run", "--examples", "28", "--steps", "3", "--json"], INCONCLUSIVE)
-    assert found["array"]["pairs"] == [850, 850] and found["array"]["fixed"]["mixed"] is False
+    document = cli.json(["run", "--examples", "28", "--steps", "3", "--json"], INCONCLUSIVE)
+    assert document["array"]["pairs"] == [850, 850] and document["array"]["fixed"]["mixed"] is False
     wrong = cli.wrong(["run", "--config", "pairs-99"])
     assert "there is no configuration pairs-99" in wrong
     assert "--strength" in cli.wrong(["run", "--strength", "4"])

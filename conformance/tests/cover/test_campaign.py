@@ -1,4 +1,4 @@
-"""Campaigns: the same seed, the same trace; what was found is kept whatever happens then."""
+"""Campaigns: the same seed gives the same trace, and findings survive an interrupt."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_trace(
 
 
 class Silent(InProcessEngine):
-    """It names its transitions, and tells no events."""
+    """The reference engine without events. It still names its transitions."""
 
     def __init__(self, mutant: str | None = None) -> None:
         super().__init__(mutant)
@@ -66,13 +66,13 @@ class Silent(InProcessEngine):
 
 
 def test_what_an_engine_without_events_does_is_not_observed() -> None:
-    """Without events no transition is guessed, none is missed, and states are judged."""
+    """Without events no transition counts as reached or missed. States are still judged."""
     plan = replace(ONE, examples=20)
     outcome = campaign.run(Silent(), "x", plan)
     summary = report.summary(outcome, plan, Silent().capabilities)
     assert summary["status"] == CONFORMS
     assert summary["transitions"]["counts"] == {} and summary["transitions"]["never"] == []
-    assert summary["not_observed"]["transitions"] == "the engine tells no events"
+    assert summary["not_observed"]["transitions"] == "the engine reports no events"
     assert campaign.run(Silent(MUTANT), "x", ONE).trace is not None
 
 
@@ -82,39 +82,39 @@ def test_another_seed_gives_other_examples() -> None:
 
 
 def test_counterexamples_are_kept_as_found_and_then_shorter() -> None:
-    """keep() has each trace before it is shrunk, and at last what the outcome has."""
+    """keep() gets each trace before shrinking, and at the end the traces of the outcome."""
     kept: list[list[Finding]] = []
     outcome = campaign.run(InProcessEngine(MUTANT), "x", replace(ONE, seed=5), keep=kept.append)
-    assert outcome.findings == kept[-1] and all(each.trace.minimal for each in kept[-1])
+    assert outcome.findings == kept[-1] and all(finding.trace.minimal for finding in kept[-1])
     first, last = kept[0][0].trace, kept[-1][0].trace
     assert not first.minimal and len(first.rows) > len(last.rows)
     assert [len(findings) for findings in kept] == sorted(len(findings) for findings in kept)
-    assert all(each.trace.violations for findings in kept for each in findings)
+    assert all(finding.trace.violations for findings in kept for finding in findings)
     assert len(last.rows) <= 5
 
 
 def test_coverage_is_of_what_was_looked_at_before_the_finding() -> None:
-    """Shrinking replays much; none of that counts as examples or commands."""
+    """Replays for shrinking count neither as examples nor as commands."""
     outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE)
     assert outcome.examples <= 60
     assert outcome.coverage.commands < 60 * 100
 
 
 def test_what_was_reached_is_told_by_mode() -> None:
-    """Each mode has its own offer; what only the other one reached is named in its line."""
+    """Each mode has its own transitions. Its line names those reached only by another mode."""
     names = ("p1-one", "p4-rounds", "p4-rounds-overlap")
     plan, engine = Plan({name: CONFIGS[name] for name in names}, examples=45), InProcessEngine()
     summary = report.summary(campaign.run(engine, "x", plan), plan, engine.capabilities)
     modes = summary["modes"]
     assert list(modes) == ["plain", "speculation", "overlap, speculation"]
-    assert sum(each["commands"] for each in modes.values()) == summary["commands"]
-    launched = [each["transitions"]["counts"].get("T-LAUNCH", 0) for each in modes.values()]
+    assert sum(mode["commands"] for mode in modes.values()) == summary["commands"]
+    launched = [mode["transitions"]["counts"].get("T-LAUNCH", 0) for mode in modes.values()]
     assert launched == [0, 0, summary["transitions"]["counts"]["T-LAUNCH"]]
     whole, rounds = summary["transitions"], modes["overlap, speculation"]["transitions"]
     assert "T-DECODE" in rounds["impossible"] and "T-DECODE" not in rounds["never"]
     assert 0 < rounds["decoding"]["T-RETRACT"] <= rounds["counts"]["T-RETRACT"]
     assert "T-SUBMIT" not in rounds["decoding"], "nothing runs when a turn is submitted"
-    (line,) = (each for each in report.text(summary) if " plain: " in each)
+    (line,) = (line for line in report.text(summary) if " plain: " in line)
     missed = set(modes["plain"]["transitions"]["never"]) - set(whole["never"])
     assert missed and all(name in line for name in missed)
 
@@ -128,7 +128,7 @@ def test_ctrl_c_before_anything_was_found() -> None:
 
 
 def test_ctrl_c_keeps_what_was_found() -> None:
-    """While it shrinks: the shortest so far."""
+    """Ctrl-C while shrinking leaves the shortest trace so far."""
     kept: list[list[Finding]] = []
     whole = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
     first = len(kept[0][0].trace.rows)
@@ -180,10 +180,10 @@ def test_no_possible_configuration_is_unusable() -> None:
 
 
 def test_shrinking_is_told_in_replays() -> None:
-    """Up to as many as it may take, each time from the first."""
+    """Shrinking a finding counts its replays from 1 up to the limit."""
     seen: list[tuple[str, int, int]] = []
     plan = replace(ONE, shrink=300)
-    campaign.run(InProcessEngine(MUTANT), "x", plan, lambda *each: seen.append(each))
+    campaign.run(InProcessEngine(MUTANT), "x", plan, lambda *update: seen.append(update))
     small = [(done, most) for name, done, most in seen if name == "shrinking"]
     assert small and small[0][0] == 1
     assert all(now[0] in (1, before[0] + 1) for before, now in pairwise(small))
@@ -194,10 +194,10 @@ def test_shrinking_is_told_in_replays() -> None:
 def test_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
     plan = Plan({name: CONFIGS[name] for name in ("p1", "p4")}, examples=6, steps=3)
-    campaign.run(InProcessEngine(), "x", plan, lambda *each: told.append(each))
-    assert [each[1] for each in told] == sorted(each[1] for each in told)
-    assert {each[0] for each in told} == {"p1", "p4"}
-    assert {each[2] for each in told} == {6}
+    campaign.run(InProcessEngine(), "x", plan, lambda *update: told.append(update))
+    assert [update[1] for update in told] == sorted(update[1] for update in told)
+    assert {update[0] for update in told} == {"p1", "p4"}
+    assert {update[2] for update in told} == {6}
 
 
 def test_replay_stops_at_the_first_violation() -> None:
@@ -208,7 +208,7 @@ def test_replay_stops_at_the_first_violation() -> None:
     ]
     engine = InProcessEngine("21499-one-pool-check")
     log = play(engine, Setup(CONFIGS["p1-swa"]), commands).log
-    assert [bool(each.violations) for each in log] == [False, True]
+    assert [bool(entry.violations) for entry in log] == [False, True]
 
 
 def test_every_example_ends_drained() -> None:
@@ -232,7 +232,7 @@ def test_every_example_ends_drained() -> None:
 
 
 def test_an_example_that_fails_while_it_is_drained_was_run() -> None:
-    """The violation of the shortest example there is comes at its very end."""
+    """In the shortest possible example the violation comes at the very end."""
     name = "21499-one-pool-check"
     plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20, distinct=1)
     outcome = campaign.run(InProcessEngine(name), "x", plan)
@@ -245,13 +245,13 @@ def test_an_example_that_fails_while_it_is_drained_was_run() -> None:
     [("reference", {"T-RETRACT-WIPE": "retract=wipe"}), ("wipe", {"T-RETRACT": "retract=keep"})],
 )
 def test_what_a_profile_does_in_any_configuration(profile: str, never: dict[str, str]) -> None:
-    """An engine that always wipes does so where `retract` says keep, too."""
+    """An engine that always wipes also wipes in a configuration with ``retract`` set to keep."""
     both = frozenset(["T-RETRACT", "T-RETRACT-WIPE"])
     assert report.impossible(both, [CONFIGS["p1"]], profile) == never
 
 
 def test_a_configuration_that_was_not_reached_is_not_missing() -> None:
-    """An interrupted run has not come to it: its transitions were never reached, not impossible."""
+    """Transitions of configurations after the interrupt count as not reached, not as impossible."""
     engine = InProcessEngine()
     plan = Plan({name: CONFIGS[name] for name in ("p1", "p1-swa")}, examples=4, steps=5)
     outcome = campaign.run(engine, "reference", plan)

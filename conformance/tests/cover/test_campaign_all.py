@@ -1,4 +1,4 @@
-"""Campaigns that go on after a finding: every distinct one, the same for any number of jobs."""
+"""Campaigns that continue after a finding report every distinct one, for any number of jobs."""
 
 from __future__ import annotations
 
@@ -39,61 +39,63 @@ PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=COUNT, distinct=None, se
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
-    """What is found where one bug only makes noise and the other loses memory."""
+    """Return the findings of an engine with two bugs: one miscounts, the other loses memory."""
     out = tmp_path_factory.mktemp("traces")
     keep = Folder(out, by_mark("both-seed0")).keep
     return campaign.run(InProcessEngine(BOTH), "both", PLAN, keep=keep), out
 
 
 def test_noise_does_not_hide_a_leak(both: tuple[Outcome, Path]) -> None:
-    """The double count happens at every restore, the leak at few of them, later."""
-    found = {each.id: each for each in both[0].findings}
-    assert REPORTED in found and "INV-SUM-FULL.equation@T-RESTORE" in found
-    assert all(each.trace.minimal and len(each.trace.rows) <= 6 for each in found.values())
+    """Every restore shows the double count. Few restores show the leak, and later."""
+    findings = {finding.id: finding for finding in both[0].findings}
+    assert REPORTED in findings and "INV-SUM-FULL.equation@T-RESTORE" in findings
+    assert all(
+        finding.trace.minimal and len(finding.trace.rows) <= 6 for finding in findings.values()
+    )
     assert both[0].coverage.ignored["INV-SUM-FULL.reported"] > 0
     assert both[0].examples >= COUNT, "it went on"
-    assert 1 <= found[REPORTED].first < found["INV-SUM-FULL.equation@T-RESTORE"].first
+    assert 1 <= findings[REPORTED].first < findings["INV-SUM-FULL.equation@T-RESTORE"].first
 
 
 def test_every_finding_has_a_file_that_replays(both: tuple[Outcome, Path]) -> None:
-    found, out = both
-    names = {f"both-seed0-{each.mark.slug}.itf.json" for each in found.findings}
+    outcome, out = both
+    names = {f"both-seed0-{finding.mark.slug}.itf.json" for finding in outcome.findings}
     assert {path.name for path in out.iterdir()} == names
-    for each in found.findings:
-        trace = load_trace(out / f"both-seed0-{each.mark.slug}.itf.json")
+    for finding in outcome.findings:
+        trace = load_trace(out / f"both-seed0-{finding.mark.slug}.itf.json")
         log = play(InProcessEngine(BOTH), trace.setup, trace.commands).log
-        assert each.mark.clause in {violation.clause for violation in log[-1].violations}
+        assert finding.mark.clause in {violation.clause for violation in log[-1].violations}
 
 
 def test_jobs_change_nothing(both: tuple[Outcome, Path]) -> None:
     workers = Processes(EngineSpec(f"reference:{BOTH}"), 2)
     try:
-        found = campaign.run(InProcessEngine(BOTH), "both", PLAN, workers=workers)
+        outcome = campaign.run(InProcessEngine(BOTH), "both", PLAN, workers=workers)
     finally:
         workers.close()
-    assert found.findings == both[0].findings
-    assert found.coverage == both[0].coverage and found.examples == both[0].examples
+    assert outcome.findings == both[0].findings
+    assert outcome.coverage == both[0].coverage and outcome.examples == both[0].examples
 
 
 def test_it_is_kept_at_once_and_again_when_shorter() -> None:
     kept: list[list[Finding]] = []
-    found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append)
-    assert [each.id for each in found.findings] == [REPORTED]
-    assert [each.trace.minimal for each in kept[0]] == [False], "as it was found"
-    assert kept[-1] == found.findings and found.findings[0].trace.minimal
+    outcome = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append)
+    assert [finding.id for finding in outcome.findings] == [REPORTED]
+    assert [finding.trace.minimal for finding in kept[0]] == [False], "as it was found"
+    assert kept[-1] == outcome.findings and outcome.findings[0].trace.minimal
 
 
 def test_what_is_accepted_is_seen_and_not_kept() -> None:
     kept: list[list[Finding]] = []
     accepted = AcceptedFindings(frozenset([REPORTED]))
-    found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append, accepted=accepted)
-    assert found.accepted == {REPORTED} and found.findings == [] and found.trace is None
-    assert not [each for findings in kept for each in findings if each.id == REPORTED]
+    outcome = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append, accepted=accepted)
+    assert outcome.accepted == {REPORTED} and outcome.findings == [] and outcome.trace is None
+    assert not [finding for findings in kept for finding in findings if finding.id == REPORTED]
 
 
 def test_nothing_is_found_on_the_reference() -> None:
-    found = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=10))
-    assert found.findings == [] and found.examples >= 10 and found.configs == ["p1-draft"]
+    outcome = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=10))
+    assert outcome.findings == [] and outcome.examples >= 10 and outcome.configs == ["p1-draft"]
 
 
 class Interrupted(InProcessEngine):
@@ -111,24 +113,24 @@ class Interrupted(InProcessEngine):
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
-    """In the middle of the search: what there is, as it is."""
+    """Ctrl-C in the middle of the search stores the findings unshrunk."""
     engine = Interrupted("leak-full", 120)
-    found = campaign.run(engine, "x", PLAN, keep=Folder(tmp_path, by_mark("x")).keep)
-    assert found.interrupted and found.examples < COUNT
-    assert found.findings and not any(each.trace.minimal for each in found.findings)
-    assert len(list(tmp_path.iterdir())) == len(found.findings)
+    outcome = campaign.run(engine, "x", PLAN, keep=Folder(tmp_path, by_mark("x")).keep)
+    assert outcome.interrupted and outcome.examples < COUNT
+    assert outcome.findings and not any(finding.trace.minimal for finding in outcome.findings)
+    assert len(list(tmp_path.iterdir())) == len(outcome.findings)
 
 
 def test_time_that_is_over_ends_it() -> None:
     for distinct in (None, 4):
         plan = replace(PLAN, examples=5000, seconds=0.5, distinct=distinct)
-        found = campaign.run(InProcessEngine(), "x", plan)
-        assert found.out_of_time and not found.interrupted
-        assert found.examples < 5000
+        outcome = campaign.run(InProcessEngine(), "x", plan)
+        assert outcome.out_of_time and not outcome.interrupted
+        assert outcome.examples < 5000
 
 
 def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that ticks with each example: the search leaves off before the time is over."""
+    """The clock ticks with each example. The search stops early, to leave time for shrinking."""
     examples = 0
     begin = _Examples.begin
 
@@ -141,13 +143,13 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Examples, "begin", counted)
     monkeypatch.setattr("slotproof.search.plan.time.monotonic", lambda: float(examples))
     plan = replace(PLAN, examples=5000, seconds=60)
-    found = campaign.run(InProcessEngine(LEAK), "x", plan)
-    assert found.findings and all(each.trace.minimal for each in found.findings)
-    assert found.out_of_time and 42 < found.examples <= 60, "it went on with what was left"
+    outcome = campaign.run(InProcessEngine(LEAK), "x", plan)
+    assert outcome.findings and all(finding.trace.minimal for finding in outcome.findings)
+    assert outcome.out_of_time and 42 < outcome.examples <= 60, "it went on with what was left"
 
 
 def test_processes_that_were_stopped_work_again() -> None:
-    """The end of a search is not that of the shrinking."""
+    """Stopping the search must not stop the shrinking."""
     blank = Trace("reference 1", "x", "reference", CONFIGS["p1-draft"], 0, [], [], minimal=False)
     tasks = [Search(PLAN, ExampleBatch("p1-draft", 0, 0, 20), blank)]
     workers = Processes(EngineSpec("reference"), 2)
@@ -174,7 +176,7 @@ time.sleep(600)
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
-    os.kill(worker, 0)  # it is there
+    os.kill(worker, 0)  # raises if the process is gone
     parent.kill()
     parent.wait()
     for _ in range(600):
@@ -186,7 +188,7 @@ time.sleep(600)
 
 
 def _ended(pid: int) -> bool:
-    """Gone, or waiting for init to collect it."""
+    """Return True if the process is gone, or waits for init to reap it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

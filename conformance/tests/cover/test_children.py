@@ -1,4 +1,4 @@
-"""Programs that slotproof starts end with it, and their output has a bound."""
+"""Programs started by slotproof end with it, and their output has a bound."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 FAMILY = """
 import os, signal, sys, time
-for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(each, signal.SIG_IGN)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
 os.fork()
 os.fork()
 os.write(1, b"up\\n")  # at once, also where output is not buffered
 while True:
     time.sleep(600)
 """
-"""Four processes that nothing but SIGKILL ends."""
+"""Four processes that only SIGKILL ends."""
 
 PARENT = f"""
 import os, sys, threading, time
@@ -56,7 +56,7 @@ time.sleep(600)
 
 
 def parent(descent: Descent, then: str = "") -> subprocess.Popen[bytes]:
-    """A process with a child that has children."""
+    """Start a process whose child has children."""
     code = [sys.executable, "-c", PARENT.format(then)]
     process = subprocess.Popen(code, stdout=subprocess.PIPE, env=descent.environment)
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
@@ -67,7 +67,7 @@ def parent(descent: Descent, then: str = "") -> subprocess.Popen[bytes]:
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_program_and_its_children_end_with_us(descent: Descent, number: signal.Signals) -> None:
-    """Point 10: however this process is ended, nothing is left 5 seconds later."""
+    """Point 10: 5 seconds after any end of this process, no child is left."""
     process = parent(descent)
     assert len(descent.alive()) == 6, "the parent, the watcher and four that hang"
     process.send_signal(number)
@@ -84,7 +84,7 @@ def test_a_program_ends_with_a_parent_that_leaves(descent: Descent, then: str) -
 
 @needs_proc
 def test_a_program_does_not_end_with_the_thread_that_started_it(descent: Descent) -> None:
-    """As it would with Linux' parent-death signal."""
+    """Linux' parent-death signal would end it."""
     started: list[Child] = []
     start = lambda: started.append(Child(["sleep", "600"], env=descent.environment))  # noqa: E731
     thread = threading.Thread(target=start)
@@ -99,7 +99,7 @@ def test_a_program_does_not_end_with_the_thread_that_started_it(descent: Descent
 
 @needs_proc
 def test_a_child_that_nobody_holds_ends(descent: Descent) -> None:
-    """An interrupt between its start and the first line that knows of it leaves nothing."""
+    """An interrupt right after the start, before any reference to the child, leaves no process."""
     Child(["sleep", "600"], env=descent.environment)
     assert descent.outlive(5.0) == {}
 
@@ -119,9 +119,9 @@ def test_a_program_that_does_not_start_leaves_no_watcher(descent: Descent) -> No
 
 
 def test_programs_are_started_in_one_place() -> None:
-    """Whoever starts one by another way has to see to its end himself, and forgets SIGKILL.
+    """Code that starts a program in another way must end it itself, even after a SIGKILL.
 
-    So do tests that start a build of SGLang, which would go on at full load without pytest.
+    The same holds for tests that start a build of SGLang, which would run on without pytest.
     """
     tools = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "system", "popen"}
     others = []
@@ -166,7 +166,7 @@ if __name__ == "__main__":
 def test_processes_of_a_pool_end_with_us(
     descent: Descent, method: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Of `prove`: in the middle of its work."""
+    """The pool is that of `prove`, in the middle of its work."""
     (tmp_path / "pooled.py").write_text(POOL)
     process = subprocess.Popen(
         [sys.executable, tmp_path / "pooled.py", method],
@@ -187,7 +187,7 @@ def test_processes_of_a_pool_end_with_us(
 
 
 def test_processes_of_a_pool_start_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while they start, before they can ignore it: they inherit what is blocked."""
+    """Starting processes inherit blocked signals, so an early Ctrl-C can't reach them."""
     seen = []
     real = ProcessPoolExecutor.submit
 
@@ -203,7 +203,7 @@ def test_processes_of_a_pool_start_deaf(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_pool_knows_its_own_processes() -> None:
-    """Those of another pool go on."""
+    """Processes of another pool keep running."""
     with pool(1) as one:
         number = one.submit(os.getpid).result()
         with contextlib.suppress(KeyError), pool(1) as other:
@@ -217,7 +217,7 @@ def test_a_pool_knows_its_own_processes() -> None:
 def test_sigterm_ends_a_command_as_ctrl_c_does(
     descent: Descent, ignoring: bool, tmp_path: Path
 ) -> None:
-    """Status 3; also where a shell has the command ignore Ctrl-C. Here it waits for a hello."""
+    """Status 3, even if a shell makes the command ignore Ctrl-C. The command waits for a hello."""
     driver = f"import os, time; os.mkdir({str(tmp_path / 'up')!r}); time.sleep(600)"
     engine = "cmd:" + shlex.join([sys.executable, "-c", driver])
     argv = [sys.executable, "-m", "slotproof.cli.app", "run", "--engine", engine]
@@ -246,7 +246,7 @@ def pipe(code: str) -> Pipe:
 
 
 def failure(code: str) -> str:
-    """What the failure of a driver carries that writes no line on standard output."""
+    """Return the trace attached to the failure of a driver without standard output."""
     driver = pipe(code)
     try:
         with pytest.raises(EngineFailed) as caught:
@@ -257,7 +257,7 @@ def failure(code: str) -> str:
 
 
 def test_a_driver_that_floods_standard_error_is_neither_blocked_nor_kept_whole() -> None:
-    """Point 13: 200 MB, of which the beginning and the end stay; the last words are whole."""
+    """Point 13: of 200 MB the beginning and the end stay. The last words are whole."""
     said = failure(
         "print('it begins', file=sys.stderr, flush=True)\n"
         "for _ in range(3200): os.write(2, b'x' * 65535 + b'\\n')\n"
@@ -273,7 +273,7 @@ def test_a_driver_that_floods_standard_error_is_neither_blocked_nor_kept_whole()
 
 
 def test_a_driver_that_floods_before_it_answers_is_heard() -> None:
-    """It is read while nobody asks: a full pipe would keep the driver from its answer."""
+    """Standard error is read all the time. A full pipe would block the driver's answer."""
     driver = pipe("os.write(2, b'x' * 4_000_000); print('{}', flush=True); sys.stdin.read()")
     try:
         assert driver.line(60.0) == b"{}"
@@ -283,7 +283,7 @@ def test_a_driver_that_floods_before_it_answers_is_heard() -> None:
 
 
 def test_the_last_words_of_a_driver_that_is_killed() -> None:
-    """A crash writes and dies at once, while something it forked holds standard error open."""
+    """A crash writes and dies at once, while a forked process holds standard error open."""
     for _ in range(20):
         said = failure(
             "if os.fork() == 0:\n"
@@ -319,15 +319,15 @@ def test_a_drain_that_is_closed_holds_no_descriptor() -> None:
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """More than 1,024 of them are open: `select` takes no number beyond that."""
+    """Open more than 1,024 descriptors, the limit of `select`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 1500:
         pytest.skip("this user may not open 1,500 files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1500), hard))
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     yield
-    for each in opened:
-        os.close(each)
+    for descriptor in opened:
+        os.close(descriptor)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

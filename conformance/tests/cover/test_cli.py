@@ -1,4 +1,4 @@
-"""The command line: exit statuses, one line for what was wrong, JSON for machines."""
+"""The command line: exit statuses, one line for each error, JSON for machines."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 SMALL = ["--config", "p1", "--examples", "3", "--steps", "5"]
 SOME = ["--config", "p1", "--examples", "20"]
-"""Enough to find the mutant; what is looked for afterwards is tested elsewhere."""
+"""Enough examples to find the mutant. Other tests cover later findings."""
 MUTANT = "reference:leak-full"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored trace."""
     out = tmp_path_factory.mktemp("traces")
     assert status(["run", "--engine", MUTANT, *SOME, "--out", str(out), "--json"]) == 1
@@ -97,32 +97,32 @@ def test_wrong_usage_is_one_line_and_status_2(argv: list[str], text: str, cli: A
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["run", "--python", "x"], "--python is gone: the Python follows the engine: --engine EN"),
-        (["run", "--device", "cuda"], "--device is gone: the device follows the engine"),
-        (["run", "--mend", "all"], "--mend is gone: it is --patch"),
-        (["run", "--set-aside=X"], "--set-aside is gone: it is --ignore"),
-        (["env", "list", "--envs", "x"], "--envs is gone: the environment variable SLOTPROOF_ENVS"),
-        (["diff", "a", "b"], "diff is gone: it is replay TRACE --engine A --against B"),
+        (["run", "--python", "x"], "--python is gone: use --engine ENGINE@PYTHON"),
+        (["run", "--device", "cuda"], "--device is gone: use --engine reference@cuda"),
+        (["run", "--mend", "all"], "--mend is gone: use --patch"),
+        (["run", "--set-aside=X"], "--set-aside is gone: use --ignore"),
+        (["env", "list", "--envs", "x"], "--envs is gone: set the environment variable SLOTPROOF"),
+        (["diff", "a", "b"], "diff is gone: use replay TRACE --engine A --against B"),
     ],
 )
 def test_what_is_gone_names_what_to_use(argv: list[str], text: str, cli: Any) -> None:
     assert text in cli.wrong(argv)
 
 
-def test_a_form_that_there_is_not_is_refused(found: Path, tmp_path: Path, cli: Any) -> None:
+def test_a_form_that_there_is_not_is_refused(stored: Path, tmp_path: Path, cli: Any) -> None:
     out = tmp_path / "x.pdf"
     assert "unknown file extension; give --format, or one of .txt" in cli.wrong(
-        ["show", str(found), "--out", f"{out}"]
+        ["show", str(stored), "--out", f"{out}"]
     )
     assert not out.exists()
-    assert status(["show", str(found), "--out", str(out), "--format", "text"]) == 0
+    assert status(["show", str(stored), "--out", str(out), "--format", "text"]) == 0
 
 
 def test_documents_are_written_in_a_checkout_or_where_a_folder_is_named(
-    here: Path, cli: Any
+    workdir: Path, cli: Any
 ) -> None:
     assert "there is no docs/reference here" in cli.wrong(["docs"])
-    assert list(here.iterdir()) == []
+    assert list(workdir.iterdir()) == []
     assert " documents in spec: " in cli(["docs", "--out", "spec"])
 
 
@@ -142,7 +142,7 @@ def test_how_many_processes_may_be_asked_for() -> None:
 def test_a_python_that_is_none(
     code: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
-    """It is asked whether it has SGLang; it can't be run, or it never answers."""
+    """slotproof asks the Python for SGLang. The Python can't be run, or never answers."""
     python = tmp_path / "python"
     python.write_text(code)
     python.chmod(0o755)
@@ -152,29 +152,29 @@ def test_a_python_that_is_none(
 
 
 @pytest.mark.parametrize("command", ["replay", "show"])
-def test_traces_that_can_not_be_run(command: str, found: Path, tmp_path: Path, cli: Any) -> None:
+def test_traces_that_can_not_be_run(command: str, stored: Path, tmp_path: Path, cli: Any) -> None:
     bad = tmp_path / "bad.itf.json"
     bad.write_text("a text")
     assert f"{bad}: not JSON" in cli.wrong([command, str(bad)])
     for other in (PROTOCOL - 1, PROTOCOL + 1):
-        edited(found, bad, protocol=other)
+        edited(stored, bad, protocol=other)
         assert f"the trace is of protocol {other}" in cli.wrong([command, str(bad)])
-    edited(found, bad, config={"page_size": 4, "total_tokens": 2})
+    edited(stored, bad, config={"page_size": 4, "total_tokens": 2})
     assert "total_tokens=2 is no multiple of page_size=4" in cli.wrong([command, str(bad)])
-    edited(found, bad, config={"turbo": True})
+    edited(stored, bad, config={"turbo": True})
     assert "config/turbo: Extra inputs are not permitted" in cli.wrong([command, str(bad)])
     bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
-    assert "not of slotproof" in cli.wrong([command, str(bad)])
+    assert "slotproof did not write" in cli.wrong([command, str(bad)])
 
 
-def test_a_trace_that_the_engine_can_not_replay(found: Path, tmp_path: Path, cli: Any) -> None:
-    """Another engine, a configuration or a command that it does not offer."""
-    assert "unknown engine" in cli.wrong(["replay", str(found), "--engine", "x"])
+def test_a_trace_that_the_engine_can_not_replay(stored: Path, tmp_path: Path, cli: Any) -> None:
+    """The trace has an unknown engine, or a configuration or command not offered by the engine."""
+    assert "unknown engine" in cli.wrong(["replay", str(stored), "--engine", "x"])
     toy = Path(__file__).parent / "drivers" / "toy.py"
     engine = ["--engine", f"cmd:{sys.executable} {toy}"]
-    path = edited(found, tmp_path / "t.json", config=CONFIGS["p4"].to_json())
+    path = edited(stored, tmp_path / "t.json", config=CONFIGS["p4"].to_json())
     assert "page size 4 is not offered" in cli.wrong(["replay", str(path), *engine])
-    document = json.loads(found.read_text())
+    document = json.loads(stored.read_text())
     document["states"][0] |= {"mbt::actionTaken": "retract", "mbt::nondetPicks": {}}
     path.write_text(json.dumps(document))
     assert "does not offer “retract”" in cli.wrong(["replay", str(path), *engine])
@@ -219,7 +219,7 @@ def test_status_1_and_the_trace(
 
 
 def test_an_out_folder_that_can_not_be_written(tmp_path: Path, cli: Any) -> None:
-    """Told before anything is run."""
+    """The error is reported before anything is run."""
     blocked = tmp_path / "file"
     blocked.write_text("")
     text = cli.wrong(["run", "--engine", MUTANT, "--out", str(blocked / "below")])
@@ -246,32 +246,32 @@ def test_a_trace_that_can_not_be_written(
 
 
 def test_a_program_that_a_trace_names_is_not_run_unasked(
-    found: Path, tmp_path: Path, cli: Any
+    stored: Path, tmp_path: Path, cli: Any
 ) -> None:
     """Traces come from anywhere."""
     harm = tmp_path / "harm"
-    hostile = edited(found, tmp_path / "x.itf.json", spec=f"cmd:touch {harm}")
-    assert "say so with --engine" in cli.wrong(["replay", str(hostile)])
+    hostile = edited(stored, tmp_path / "x.itf.json", spec=f"cmd:touch {harm}")
+    assert "give --engine" in cli.wrong(["replay", str(hostile)])
     assert not harm.exists()
     assert status(["replay", str(hostile), "--engine", MUTANT]) == 1
 
 
-def test_replay_reproduces_and_the_reference_conforms(found: Path, cli: Any) -> None:
-    assert "\nreproduced: INV-" in cli(["replay", str(found)], 1)
+def test_replay_reproduces_and_the_reference_conforms(stored: Path, cli: Any) -> None:
+    assert "\nreproduced: INV-" in cli(["replay", str(stored)], 1)
     assert "\nconforms: no clause is violated" in cli(
-        ["replay", str(found), "--engine", "reference"]
+        ["replay", str(stored), "--engine", "reference"]
     )
-    assert status(["replay", str(found), "--engine", "reference:27228b-batch-equality"]) in (0, 1)
-    again = from_itf(cli.json(["replay", str(found), "--json"], 1))
-    assert again.rows == load_trace(found).rows
-    assert again.violations == load_trace(found).violations
+    assert status(["replay", str(stored), "--engine", "reference:27228b-batch-equality"]) in (0, 1)
+    again = from_itf(cli.json(["replay", str(stored), "--json"], 1))
+    assert again.rows == load_trace(stored).rows
+    assert again.violations == load_trace(stored).violations
 
 
-def test_show_gives_text_and_json(found: Path, cli: Any) -> None:
-    text = cli(["show", str(found)])
-    assert cli(["show", str(found), "--format", "text"]) == text
-    assert f"again: slotproof replay {found}" in text
-    assert from_itf(cli.json(["show", str(found), "--json"])) == load_trace(found)
+def test_show_gives_text_and_json(stored: Path, cli: Any) -> None:
+    text = cli(["show", str(stored)])
+    assert cli(["show", str(stored), "--format", "text"]) == text
+    assert f"again: slotproof replay {stored}" in text
+    assert from_itf(cli.json(["show", str(stored), "--json"])) == load_trace(stored)
 
 
 THINGS: dict[str, Any] = {
@@ -338,14 +338,14 @@ def test_a_factory_whose_engine_never_returns(
 def test_a_cache_that_never_matches_is_told(
     monkeypatch: pytest.MonkeyPatch, cli: Any, tmp_path: Path
 ) -> None:
-    """INV-MATCH: what was published is there, and is not found. Where an engine says that it may
-    find less, a run that saw no match does not say that nothing is wrong."""
+    """INV-MATCH: a published prefix is in the tree and no match finds it. For an engine that may
+    match less, a run without a match is inconclusive."""
     monkeypatch.setattr(PrefixTree, "match_prefix", lambda tree, tokens: tree.root)
     assert "INV-MATCH.all" in cli(
         ["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)], 1
     )
-    monkeypatch.setattr(matches, "WHOLE", "real attention")  # which the reference names
-    assert "no match found a prefix: the cache may never be used" in cli(
+    monkeypatch.setattr(matches, "WHOLE", "real attention")  # named by the reference
+    assert "no request matched a cached prefix: the cache may never be used" in cli(
         ["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)], 3
     )
 
@@ -369,7 +369,8 @@ def test_a_cache_that_never_matches_is_told(
 def test_a_factory_that_makes_no_engine(
     code: str, text: str, tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error of the user's own code is wrong usage, told in one line, and no bug of ours."""
+    """An error of the user's own code is wrong usage, reported in one line, and no bug of
+    slotproof."""
     imports = "from slotproof.engines."
     head = f"{imports}reference import InProcessEngine\n{imports}base import Capabilities\n"
     head += "it = InProcessEngine()\n"
@@ -390,7 +391,7 @@ def test_an_engine_that_fails_in_mid_run_is_a_finding(
     argv = ["run", "--engine", f"cmd:{sys.executable} {toy} {mode}", "--config", "p1"]
     argv += ["--examples", "2", "--steps", "3", "--step-timeout", "0.2", "--json"]
     document = cli.json([*argv, "--out", str(tmp_path)], 1)
-    assert [each["clause"] for each in document["violated"]] == [clause]
+    assert [violation["clause"] for violation in document["violated"]] == [clause]
     assert len(document["itf"]["states"]) == 1
 
 
@@ -402,14 +403,14 @@ def test_the_console_script_exits_with_the_status() -> None:
 
 
 def test_torch_is_not_loaded_for_an_engine_that_brings_its_own(tmp_path: Path) -> None:
-    """It takes seconds; a driver, a trace or the spec need none."""
+    """Loading takes seconds. A driver, a trace or the spec needs no torch."""
     toy = Path(__file__).parent / "drivers" / "toy.py"
     code = f"""
 import sys
 from slotproof.cli.app import status
 run = ["run", "--config", "p1", "--examples", "2", "--out", {str(tmp_path)!r}]
-found = status([*run, "--engine", "cmd:{sys.executable} {toy} fine"])
-sys.exit(10 + found if "torch" in sys.modules else found)
+result = status([*run, "--engine", "cmd:{sys.executable} {toy} fine"])
+sys.exit(10 + result if "torch" in sys.modules else result)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode in (0, 1, 3), (done.stdout + done.stderr).decode()

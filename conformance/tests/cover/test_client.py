@@ -1,4 +1,4 @@
-"""What clients know: histories grow by what finished turns said, and by nothing else."""
+"""Knowledge of a client: histories grow only by the answers of finished turns."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_a_closed_session_is_forgotten(client: Client) -> None:
 
 
 def test_a_session_that_is_reaped_beside_its_turn_may_keep_its_name() -> None:
-    """SGLang 0.5.23: a turn that is too long is no turn of the session, and puts its end off."""
+    """SGLang 0.5.23: an oversized turn does not belong to the session, but delays its end."""
     client = Client(hears_closes=False)
-    there: SessionView = {
+    view: SessionView = {
         "open": True,
         "closing": False,
         "inflight": None,
@@ -73,7 +73,7 @@ def test_a_session_that_is_reaped_beside_its_turn_may_keep_its_name() -> None:
     }
 
     def later(seconds: int) -> set[str]:
-        """What may answer an open of it so much later."""
+        """Return the answers allowed for an open of the session, ``seconds`` later."""
         client.sends({"do": "tick", "seconds": seconds})
         client.settle({}, runs=False)
         client.sends({"do": "open", "session": "s1"})
@@ -84,7 +84,7 @@ def test_a_session_that_is_reaped_beside_its_turn_may_keep_its_name() -> None:
     sends(client, "r1", [1])
     client.reads(2)
     client.hears({"type": "opened", "session": "s1"})
-    client.settle({"s1": there}, runs=True)
+    client.settle({"s1": view}, runs=True)
     assert later(301) == {"opened", "refused"}
     finish(client, "r1", reason="abort")
     assert later(1) == {"opened", "refused"}, "a reaper comes by each second"
@@ -114,7 +114,7 @@ def test_pause_counts_from_when_it_is_read(client: Client) -> None:
     client.sends({"do": "tick", "seconds": 1})
     assert len(client.unread) == 3 and not client.paused
     client.reads(2)
-    assert client.paused and [each["do"] for each in client.unread] == ["continue"]
+    assert client.paused and [command["do"] for command in client.unread] == ["continue"]
     client.reads(1)
     assert not client.paused and client.unread == []
 
@@ -141,7 +141,7 @@ ABORTED = ["open", "submit", "abort"]
 def test_an_abort_that_ends_its_session_is_answered_in_its_place(
     asked: list[str], told: list[str]
 ) -> None:
-    """INV-SESSION: all read in one iteration, and answered in this order."""
+    """INV-SESSION: one iteration reads all commands, and answers them in this order."""
     client = Client(aborts_close=True)
     rids = iter(["r1", "r2"])
     for do in asked:
@@ -153,7 +153,7 @@ def test_an_abort_that_ends_its_session_is_answered_in_its_place(
                 {"do": "abort", "rid": rid} if do == "abort" else {"do": do, "session": "s1"}
             )
     client.reads(len(asked))
-    for each in told:
-        client.hears({"type": each, "session": "s1"})  # type: ignore[typeddict-item]  # by name
+    for kind in told:
+        client.hears({"type": kind, "session": "s1"})  # type: ignore[typeddict-item]  # by name
     assert client.unexpected == []
-    assert {each.do for each in client.sessions["s1"].asked} <= {"abort"}, "one that may come"
+    assert {command.do for command in client.sessions["s1"].asked} <= {"abort"}, "one that may come"

@@ -1,6 +1,6 @@
-"""Long runs on a Ray cluster of this machine: the same, also when a worker is killed.
+"""Long runs on a Ray cluster of this machine give the same result, even if a worker is killed.
 
-Without Ray (an extra, ``slotproof[ray]``) what needs it is skipped, and the end of pytest says so.
+Without Ray (an extra, ``slotproof[ray]``) these tests are skipped, and pytest's summary says so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLANK = Trace("e", "s", "reference", EngineConfig(), 0, [], [], minimal=False)
 
 
 class Killing:
-    """A task: the first worker that gets it is killed, the next one does it."""
+    """A task that kills its first worker. The next worker finishes it."""
 
     def __init__(self, number: int, note: Path | None) -> None:
         self.number, self.note = number, note
@@ -54,7 +54,7 @@ class Killing:
 
 
 class Failing:
-    """A task that fails by itself, or ends any worker."""
+    """A task that fails by itself, or ends every worker."""
 
     def __init__(self, deadly: bool) -> None:
         self.deadly = deadly
@@ -69,10 +69,10 @@ class Failing:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Any]:
-    """Two workers. What they run comes from this file: it has to be found there, too."""
+    """Yield two workers. They must find the tasks of this file too."""
     ray = pytest.importorskip("ray")
-    there = sys.modules[__name__]
-    ray.cloudpickle.register_pickle_by_value(there)
+    module = sys.modules[__name__]
+    ray.cloudpickle.register_pickle_by_value(module)
     with cluster("local", EngineSpec(MUTANT, step_timeout=600), 2, NAME) as workers:
         yield workers
 
@@ -87,7 +87,7 @@ def test_a_lost_workers_task_is_run_again(two: Any, tmp_path: Path) -> None:
         tasks,
         lambda n, what: told.append((n, what)),
         lambda: False,
-        lambda *each: done.append(each),
+        lambda *result: done.append(result),
     )
     assert results == [(number, "1 with 22213-double-count") for number in range(3)]
     assert sorted(done) == [(number, results[number]) for number in range(3)]
@@ -99,7 +99,7 @@ def test_a_lost_workers_task_is_run_again(two: Any, tmp_path: Path) -> None:
 def test_what_a_task_raises_is_raised_and_who_kills_all_is_told(two: Any) -> None:
     with pytest.raises(ZeroDivisionError, match="of its own"):
         two.map([Failing(deadly=False)], lambda *_: None, lambda: False)
-    with pytest.raises(EngineUnusable, match="a task was lost with 3 workers") as raised:
+    with pytest.raises(EngineUnusable, match="a task lost its worker 3 times") as raised:
         two.map([Failing(deadly=True)], lambda *_: None, lambda: False)
     assert "\n" not in str(raised.value)
 
@@ -126,17 +126,17 @@ def test_a_run_with_a_worker_killed_finds_the_same(descent: Descent, tmp_path: P
         process.kill()
         process.communicate()
     assert killed and process.returncode == 1, err
-    here, there = (sorted((tmp_path / name).glob("*.itf.json")) for name in ("here", "ray"))
-    assert [each.name for each in here] == [each.name for each in there] != []
-    assert [each.read_bytes() for each in here] == [each.read_bytes() for each in there]
+    local, remote = (sorted((tmp_path / name).glob("*.itf.json")) for name in ("here", "ray"))
+    assert [path.name for path in local] == [path.name for path in remote] != []
+    assert [path.read_bytes() for path in local] == [path.read_bytes() for path in remote]
     assert descent.outlive(20.0) == {}
 
 
 def kill_one(process: subprocess.Popen[str], descent: Descent, folder: Path) -> bool:
-    """A worker, once a task is done; whether there was one."""
+    """Kill a worker after the first finished task. Return True if there was a worker."""
     while process.poll() is None:
         time.sleep(0.02)
-        if any(b'"kind":"task"' in each.read_bytes() for each in folder.glob("*.jsonl")):
+        if any(b'"kind":"task"' in journal.read_bytes() for journal in folder.glob("*.jsonl")):
             workers = [pid for pid, said in descent.alive().items() if "ray::_work" in said]
             for pid in workers[:1]:
                 os.kill(pid, signal.SIGKILL)
@@ -147,10 +147,10 @@ def kill_one(process: subprocess.Popen[str], descent: Descent, folder: Path) -> 
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("nowhere", "neither local, nor auto, nor HOST:PORT"),
-        ("127.0.0.1:1", "no cluster answers there: Connection refused"),
-        ("ray://127.0.0.1:1", "no cluster answers there: Connection refused"),
-        ("127.0.0.1:99999", "no cluster answers there"),
+        ("nowhere", "use local, auto, HOST:PORT"),
+        ("127.0.0.1:1", "no cluster answers: Connection refused"),
+        ("ray://127.0.0.1:1", "no cluster answers: Connection refused"),
+        ("127.0.0.1:99999", "no cluster answers"),
     ],
 )
 def test_a_cluster_that_is_not_there_is_one_line(

@@ -1,4 +1,4 @@
-"""The command line is as others are: help, version, examples, groups, completion."""
+"""The command line follows conventions: help, version, examples, groups, completion."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ SLOTPROOF = Path(sys.executable).with_name("slotproof")
 
 
 def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command that does something, and the program, by its name."""
+    """Yield the program and every command that does something, with its path."""
     below = getattr(command, "commands", {})
     if not below or not path:
         yield path, command
-    for name, each in below.items():
-        yield from commands(each, f"{path} {name}".strip())
+    for name, subcommand in below.items():
+        yield from commands(subcommand, f"{path} {name}".strip())
 
 
 COMMANDS = dict(commands(tree()))
 
 
 def pages(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every command that has a help page, those that only have others below them too."""
+    """Yield the path of every command with a help page, groups of commands included."""
     yield path
-    for name, each in getattr(command, "commands", {}).items():
-        yield from pages(each, (*path, name))
+    for name, subcommand in getattr(command, "commands", {}).items():
+        yield from pages(subcommand, (*path, name))
 
 
 @pytest.mark.parametrize("path", list(pages(tree())), ids=" ".join)
@@ -65,9 +65,9 @@ def test_help_by_both_names_with_examples_and_statuses(
     assert "Exit status:" in shown[0] and f"Usage: slotproof {name}".strip() in shown[0]
 
 
-@pytest.mark.parametrize("example", [each for name in COMMANDS for each in examples(name)])
+@pytest.mark.parametrize("example", [example for name in COMMANDS for example in examples(name)])
 def test_an_example_can_be_copied(example: str) -> None:
-    """It is parsed, to its end; nothing is run."""
+    """The example is parsed to its end. Nothing is run."""
     command, argv = tree(), shlex.split(example)[1:]
     context = command.make_context("slotproof", argv)
     while rest := [*getattr(context, "_protected_args", ()), *context.args]:
@@ -78,7 +78,7 @@ def test_an_example_can_be_copied(example: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_values_have_names_that_speak(name: str) -> None:
-    """`--seconds SECONDS`, not `--seconds <float range>`; every option has a group."""
+    """`--seconds SECONDS`, not `--seconds <float range>`. Every option has a group."""
     for param in COMMANDS[name].params:
         if param.name in ("install_completion", "show_completion", "version", "debug"):
             continue
@@ -87,9 +87,10 @@ def test_values_have_names_that_speak(name: str) -> None:
 
 
 def test_how_many_commands_and_options_there_are() -> None:
-    """A reader can learn them all. An option counts once for each command that has it."""
+    """A reader can learn them all. An option counts once for each of its commands."""
     leaves = [command for command in COMMANDS.values() if not hasattr(command, "commands")]
-    options = [each for leaf in leaves for each in leaf.params if each.param_type_name == "option"]
+    params = [param for leaf in leaves for param in leaf.params]
+    options = [param for param in params if param.param_type_name == "option"]
     assert len(leaves) <= 14 and len(options) <= 100
 
 
@@ -119,7 +120,7 @@ def test_a_shell_completes(
 
 @pytest.mark.skipif(not SLOTPROOF.exists(), reason="the program is not installed")
 def test_completion_can_be_shown() -> None:
-    """The library asks which shell started it, here make's, unless it is told."""
+    """The library detects the parent shell, here make's, unless a variable switches that off."""
     told = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     shown = finished([SLOTPROOF, "--show-completion", "bash"], env=told).stdout
     assert "complete -o default -F" in shown

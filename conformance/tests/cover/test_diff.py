@@ -21,7 +21,7 @@ FINDING = ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json"
 
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is wrapped that is looked for."""
+    """Make the terminal wide, so that no expected text is wrapped."""
     monkeypatch.setenv("COLUMNS", "140")
 
 
@@ -32,17 +32,17 @@ def test_no_difference(cli: Any) -> None:
 
 
 def test_from_the_first_command_at_which_they_differ(cli: Any) -> None:
-    """#22213: they count alike until a slot is on loan."""
+    """#22213: the builds count alike until a slot is on loan."""
     shown = cli(["replay", TRACE, "--against", "reference"], 1)
     assert "the same after 4 of 5 commands:" in shown
     assert "1 + 2 = 65 ≠ 64" in shown
-    assert "they differ from command 5 on: full, its own check, violated" in shown
+    assert "the builds differ from command 5 on: full, its own check, violated" in shown
 
 
 def test_a_document(cli: Any) -> None:
-    found = cli.json(["replay", TRACE, "--against", "reference", "--json"], 1)
-    assert (found["status"], found["first"]) == (1, 5)
-    (only,) = found["differences"]
+    comparison = cli.json(["replay", TRACE, "--against", "reference", "--json"], 1)
+    assert (comparison["status"], comparison["first"]) == (1, 5)
+    (only,) = comparison["differences"]
     assert only["aspects"]["full, its own check"] == [
         "62 + 0 + 0 + 1 + 2 = 65 ≠ 64",
         "62 + 0 + 0 + 0 + 2 = 64",
@@ -51,7 +51,7 @@ def test_a_document(cli: Any) -> None:
 
 
 def test_what_was_recorded_is_a_side(tmp_path: Path) -> None:
-    """An old trace says less and is compared in what it says."""
+    """An old trace has fewer fields and is compared by the fields that it has."""
     assert status(["replay", TRACE, "--engine", MUTANT, "--against", TRACE]) == 0
     again = tmp_path / "again.itf.json"
     assert status(["replay", TRACE, "--engine", "reference", "--out", str(again)]) == 0
@@ -60,7 +60,7 @@ def test_what_was_recorded_is_a_side(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_states_is_no_side(tmp_path: Path, cli: Any) -> None:
-    """Nothing to compare is not "the same"; its commands can be played."""
+    """Nothing to compare is not "the same". The trace's commands can be replayed."""
     bare = tmp_path / "bare.itf.json"
     itf.save(load_trace(Path(TRACE)).without_states(), bare)
     err = cli.wrong(["replay", TRACE, "--against", str(bare)])
@@ -69,7 +69,7 @@ def test_a_trace_without_states_is_no_side(tmp_path: Path, cli: Any) -> None:
 
 
 def test_a_build_that_dies_goes_no_further(cli: Any) -> None:
-    """#9173 ends the engine; the reference goes on."""
+    """#9173 ends the engine. The reference continues."""
     argv = ["replay", str(FINDING), "--engine", "reference", "--against", str(FINDING)]
     shown = cli(argv, 1)
     assert "INV-ALIVE.crash" in shown
@@ -81,18 +81,21 @@ def test_both_go_on_after_a_violation(cli: Any, tmp_path: Path) -> None:
     document["states"] += [document["states"][-1]] * 2
     longer = tmp_path / "longer.itf.json"
     longer.write_text(json.dumps(document))
-    found = cli.json(["replay", str(longer), "--against", "reference", "--json"], 1)
-    assert len(found["commands"]) == 7
-    assert found["first"] == 5
-    assert "not reached" not in json.dumps(found)
+    comparison = cli.json(["replay", str(longer), "--against", "reference", "--json"], 1)
+    assert len(comparison["commands"]) == 7
+    assert comparison["first"] == 5
+    assert "not reached" not in json.dumps(comparison)
 
 
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        ([str(FINDING), "--against", "reference"], "say so with --engine sglang==0.5.23"),
+        ([str(FINDING), "--against", "reference"], "give --engine sglang==0.5.23"),
         ([TRACE, "--against", "nothing"], "unknown engine"),
-        ([TRACE, "--against", str(FINDING)], "has other commands"),
+        (
+            [TRACE, "--against", str(FINDING)],
+            "differs from the trace in commands, configuration or seed",
+        ),
         ([TRACE, "--against", "x.json"], "x.json"),
         ([TRACE, "--against", "reference:leak-full@p"], "device 'p' can't be used"),
         ([TRACE, "--against", "reference", "--out", "x.itf.json"], "leave out --out and --log"),

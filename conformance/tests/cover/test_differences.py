@@ -1,4 +1,4 @@
-"""The one method in which two packages differ."""
+"""The only method that differs between two packages."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ EXAMPLES = [
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name))
     if test.examples
 ]
-"""Not pytest's --doctest-modules: that loads each file once more, as `model.expr` beside
-`slotproof_model.spec.expr`, and what it runs is the copy."""
+"""Examples of all modules. pytest's --doctest-modules would load a second copy of each file, as
+`model.expr` beside `slotproof_model.spec.expr`, and run the copy."""
 
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name.removeprefix("slotproof."))

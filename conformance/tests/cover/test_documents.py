@@ -1,4 +1,4 @@
-"""What the documents say of the tree: every link resolves, every shipped trace can be read."""
+"""The documents agree with the tree: every link resolves, every shipped trace can be read."""
 
 import re
 from pathlib import Path
@@ -23,14 +23,14 @@ def test_links_resolve(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.itf.json")), ids=lambda p: p.stem)
 def test_every_finding_can_be_read(path: Path) -> None:
-    """A shipped trace loads, and says what it violated."""
+    """A shipped trace loads, and names the violated clause."""
     trace = load_trace(path)
     assert trace.violations and trace.rows
     assert render(trace, path.name)
 
 
 def test_findings_have_states_and_the_matrix_has_none() -> None:
-    """A replay makes a trace's states, so that only the traces of findings hold their own."""
+    """Only traces of findings store their states. A replay recreates the states of the others."""
     findings = ROOT / "docs" / "findings"
     assert all(load_trace(path).states for path in findings.glob("*.itf.json"))
     of_matrix = list(findings.glob("matrix*/traces/*.itf.json"))

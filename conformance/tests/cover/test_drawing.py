@@ -1,4 +1,4 @@
-"""What is drawn of a request, and the tokens that it becomes."""
+"""Requests drawn by the search, and their tokens."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def drawn(how: Copy | Limit, past: list[int], length: int = 3) -> list[int]:
     ],
 )
 def test_a_copy_leaves_its_text_at_a_page(copy: Copy, past: list[int], tokens: list[int]) -> None:
-    """Pages are those of the row: what the session has said before counts. A session whose
-    history no text begins with copies from a text's beginning."""
+    """Page boundaries count from the start of the row, the session's history included. If no text
+    begins with the history, the copy starts at a text's beginning."""
     assert drawn(copy, past) == tokens
 
 
 def test_a_limit_is_met_exactly_or_missed_by_one() -> None:
-    """Prompt and new tokens together; of the pool no more than the context has."""
+    """The limit counts prompt and new tokens. A limit of the pool is at most the context."""
     tight = replace(P4, total_tokens=32)
     for over in (-1, 0, 1):
         context, pool = (Prompt(0, 5, Limit(of, over)) for of in ("context", "pool"))
@@ -59,7 +59,7 @@ def test_every_token_that_is_changed_is_another_one() -> None:
 
 
 def test_a_stop_token_was_answered_after_the_same_prompt() -> None:
-    """Only then does an engine that computes the same again stop there."""
+    """Only after the same prompt does a deterministic engine stop there again."""
     texts = [Text([1, 2], [8, 9]), Text([1, 3, 4], []), Text([5], [6])]
     assert Again(0, 1, 7).of([], texts) == ([5], [6])
     assert Again(1, 1, 7).of([], texts) == ([1, 2], [9])
@@ -68,23 +68,23 @@ def test_a_stop_token_was_answered_after_the_same_prompt() -> None:
 
 
 def submits(diary: Diary) -> Iterator[Command]:
-    yield from (each for life in diary.lives for each in life if each["do"] == "submit")
+    yield from (command for life in diary.lives for command in life if command["do"] == "submit")
 
 
 def test_what_is_sent_is_what_any_engine_takes() -> None:
-    """Tokens are below 200 but where an engine answered others, never 0, and never none at all; the
-    text that is copied may be an answer's, and so may a stop token be."""
+    """Tokens are below 200, except tokens answered by an engine, and never 0. No prompt without a
+    session is empty. Copied texts and stop tokens may come from an answer."""
     diary = Diary()
     campaign.run(diary, "reference", Plan({"p4": CONFIGS["p4"]}, examples=40))
     sent = list(submits(diary))
-    tokens = {token for each in sent for token in each["tokens"]}
+    tokens = {token for command in sent for token in command["tokens"]}
     assert len(sent) > 200 and 0 not in tokens and max(tokens) < 250
-    assert all(each["tokens"] for each in sent if each["session"] is None)
+    assert all(command["tokens"] for command in sent if command["session"] is None)
     assert any(token > 199 for token in tokens), "no answer was copied"
 
 
 def test_a_request_is_stopped_by_what_was_answered_before() -> None:
-    """#22897 and the others were never met by an answer that a stop token ended."""
+    """Before, no search met #22897 and similar bugs with an answer ended by a stop token."""
     referee = play(
         InProcessEngine(),
         Setup(CONFIGS["p1"]),

@@ -1,4 +1,4 @@
-"""Checks of drivers: the examples pass all of them, and each one that fails is named."""
+"""Checks of drivers: the example drivers pass all of them, and every failed check is named."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def faulty(mode: str) -> list[str]:
 
 
 def missing(argv: list[str], **limits: float) -> dict[str, list[str]]:
-    """The checks that are not ok, and what was seen."""
+    """Return the checks that are not ok, with their observations."""
     report = check(Driver(argv, step_timeout=limits.get("step_timeout", 30.0)))
-    return {each.check.name: each.seen for each in report.results if each.result == "not ok"}
+    return {entry.check.name: entry.seen for entry in report.results if entry.result == "not ok"}
 
 
 @pytest.mark.parametrize("argv", LANGUAGES)
 def test_the_example_drivers_pass_every_check(argv: list[str]) -> None:
     report = check(Driver(argv))
-    assert [(each.check.name, each.result, each.seen) for each in report.results] == [
-        (each.name, "ok", []) for each in CHECKS
+    assert [(entry.check.name, entry.result, entry.seen) for entry in report.results] == [
+        (check.name, "ok", []) for check in CHECKS
     ]
     assert report.clean and report.configs == ["p1"]
 
@@ -84,9 +84,9 @@ def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -
     assert len(driver.noise) == len(driver.numbered) == bounds.SEEN_LINES
     assert max(map(len, driver.noise + driver.numbered)) < 200
     assert "(not JSON: expected value at line 1 column 1)" in driver.noise[1]
-    found = [_made(driver, each) for each in CHECKS if each.name in ("bad-line", "counts")]
-    assert [each.result for each in found] == ["not ok", "not asked"]
-    assert max(len(line) for each in found for line in each.seen) == bounds.SEEN_CHARS
+    results = [_made(driver, check) for check in CHECKS if check.name in ("bad-line", "counts")]
+    assert [entry.result for entry in results] == ["not ok", "not asked"]
+    assert max(len(line) for entry in results for line in entry.seen) == bounds.SEEN_CHARS
 
 
 SEEN = {
@@ -99,29 +99,29 @@ SEEN = {
     "bad-arguments": "{'do': 'abort'} is answered with a result",
     "snapshot": "after step 6: snapshots/",
     "empty-step": "step 3 shows 1 snapshots",
-    "inbox": "a step after open and submit says that it consumed 0 commands",
+    "inbox": "a step after open and submit reports 0 consumed commands",
     "reset": 'sessions after a reset: {"s1"',
     "counts": "p1, iteration 1: full: evictable and protected are 5, the tree has 0 pages",
-    "hashes": "the hash of the prompt of r1 is 1420330872; that of its tokens is 3930556446",
-    "events": "there is no transition 'T-FINISH'",
+    "hashes": "the hash of the prompt of r1 is 1420330872, but the hash of its tokens is 39305564",
+    "events": "unknown transition 'T-FINISH'",
     "determinism": "iteration 1 differs in pools",
-    "bye": "it still runs 5 s after bye",
-    "end-of-input": "it still runs 5 s after the end of its input",
+    "bye": "the driver still runs 5 s after bye",
+    "end-of-input": "the driver still runs 5 s after the end of its input",
     "ids": "answer null to message 1",
-    "quiet": 'a line that is no answer: "loading weights: 100%" (not JSON: expected value',
+    "quiet": 'a line without an answer: "loading weights: 100%" (not JSON: expected value',
 }
 
 
 @pytest.mark.parametrize("mode", SEEN)
 def test_exactly_the_check_that_fails_is_reported(mode: str) -> None:
-    """One driver for each check, which passes all others."""
-    found = missing(faulty(mode))
-    assert list(found) == [mode]
-    assert SEEN[mode] in " / ".join(found[mode])
+    """Each check has a driver that fails it and passes all the rest."""
+    failures = missing(faulty(mode))
+    assert list(failures) == [mode]
+    assert SEEN[mode] in " / ".join(failures[mode])
 
 
 def lined(monkeypatch: pytest.MonkeyPatch, change: misreading.Change) -> Driver:
-    """A driver without a process; the reference engine, misread."""
+    """Return a driver without a process: the reference engine, misread."""
     hello = Driver.start
 
     def start(driver: Driver) -> Any:
@@ -139,14 +139,16 @@ def lined(monkeypatch: pytest.MonkeyPatch, change: misreading.Change) -> Driver:
 def test_what_a_driver_misread_is_said_and_nothing_else(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages for tokens, a row's pages for its positions, hashes, events: by the check whose advice
-    fits, while all others pass, or can't be asked because of it."""
+    """Pages for tokens, a row's pages for its positions, hashes, events: only the check with the
+    fitting advice fails. The rest pass, or can't be asked because of it."""
     change, failed, text = misreading.CHANGES[name]
     report = check(lined(monkeypatch, change))
     assert report.configs == ["p1", "p4"]
-    found = {each.check.name: each.seen for each in report.results if each.result == "not ok"}
-    assert list(found) == [failed], found
-    assert text in " / ".join(found[failed])
+    failures = {
+        entry.check.name: entry.seen for entry in report.results if entry.result == "not ok"
+    }
+    assert list(failures) == [failed], failures
+    assert text in " / ".join(failures[failed])
 
 
 def test_who_reads_it_rightly_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,40 +157,45 @@ def test_who_reads_it_rightly_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_check_has_a_driver_that_fails_it_alone() -> None:
     assert {*SEEN, *(failed for _, failed, _ in misreading.CHANGES.values())} == {
-        each.name for each in CHECKS
+        check.name for check in CHECKS
     }
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_bug_of_the_engine_is_not_its_drivers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what no driver can help: figures that the engine itself gets wrong."""
+    """Wrong figures of the engine itself fail no check of a driver's meanings."""
     monkeypatch.setattr(misreading, "Misreading", lambda _: InProcessEngine(name))
     report = check(lined(monkeypatch, lambda *_: None))
-    meant = {each.name for each in CHECKS if each.look.__module__.endswith("meanings")}
-    found = {each.check.name: each.seen for each in report.results if each.result == "not ok"}
-    assert not meant & found.keys(), found
+    meant = {check.name for check in CHECKS if check.look.__module__.endswith("meanings")}
+    failures = {
+        entry.check.name: entry.seen for entry in report.results if entry.result == "not ok"
+    }
+    assert not meant & failures.keys(), failures
 
 
 def test_the_message_without_an_answer_is_named_and_what_came_is_quoted() -> None:
     """“No answer” alone names neither the message nor the reason."""
-    found = missing(faulty("hang"), step_timeout=0.5)
+    failures = missing(faulty("hang"), step_timeout=0.5)
     command = '{"op": "do", "command": {"do": "tick", "seconds": 1}'
-    assert found["empty-step"] == [
+    assert failures["empty-step"] == [
         f'no answer within 0.5 s to {command}, "id": {n}}}'
-        for n in [found["empty-step"][0].split()[-1][:-1]]
+        for n in [failures["empty-step"][0].split()[-1][:-1]]
     ]
-    found = missing(faulty("python"), step_timeout=0.5)
-    assert """; it said "{'snapshots': []}" (not JSON: """ in found["inbox"][0]
+    failures = missing(faulty("python"), step_timeout=0.5)
+    assert """; the driver wrote "{'snapshots': []}" (not JSON: """ in failures["inbox"][0]
 
 
 @pytest.mark.parametrize(
     ("edit", "text"),
     [
         (lambda shown: None, ""),
-        (lambda shown: shown[0].update(ended=[{"rid": "r1"}]), "r1 has ended, and is a request"),
+        (
+            lambda shown: shown[0].update(ended=[{"rid": "r1"}]),
+            "r1 is listed as ended and as a request",
+        ),
         (
             lambda shown: shown[0]["pools"]["full"].update(evicted=5),
-            "full: evicted was 5 and is 0, it only grows",
+            "full: evicted was 5 and is 0, but can only grow",
         ),
     ],
 )
@@ -205,21 +212,23 @@ def test_what_may_be_left_out_is_checked_where_it_is_shown(
 
 
 SIGNS = {
-    "backwards": "; the spec follows T-OPEN ",
-    "spaces": ", that of the ids joined by comma and space; that of its tokens is ",
+    "backwards": ", but the spec follows T-OPEN ",
+    "spaces": ", the hash of the ids joined by comma and space, but the hash of its tokens is ",
 }
 
 
 @pytest.mark.parametrize("mode", SIGNS)
 def test_a_run_says_where_it_may_be_the_driver(mode: str, tmp_path: Path, cli: Any) -> None:
-    """A driver's fault is told apart from a bug of the engine."""
+    """A driver's fault is distinguished from a bug of the engine."""
     spec = f"cmd:{words(faulty(mode))}"
     plan = ["--config", "p1", "--examples", "20", "--out", str(tmp_path)]
     lines = cli(["run", "--engine", spec, *plan], 1).splitlines()
-    [line] = [each for each in lines if "the driver, not the engine" in each]
-    assert line.startswith("driver          it may be the driver, not the engine: p1, iteration ")
+    [line] = [line for line in lines if "the driver may be wrong" in line]
+    assert line.startswith(
+        "driver          the driver may be wrong, not the engine: p1, iteration "
+    )
     assert SIGNS[mode] in line
-    assert line.endswith(f"; ask slotproof check-driver {shlex.quote(spec)}")
+    assert line.endswith(f"; run slotproof check-driver {shlex.quote(spec)}")
 
 
 @pytest.mark.parametrize("name", ["22790d-two-in-flight", "22862-no-free-tail", "leak-full"])
@@ -231,7 +240,7 @@ def test_a_run_says_nothing_of_the_sort_of_a_bug(name: str) -> None:
 
 
 def test_what_is_raised_is_told_with_its_place() -> None:
-    """An engine that raises was told to look for the field of a snapshot."""
+    """Before, the advice for an exception was to look for a field of the snapshot."""
     [seen] = missing(faulty("raises"))["snapshot"]
     assert seen.startswith("p1: step 1 is answered with: KeyError: 'r1' (File ")
     assert seen.endswith(", in shown)") and "faulty.py" in seen
@@ -242,9 +251,9 @@ def test_standard_error_may_be_anything() -> None:
 
 
 def test_what_can_not_be_asked_is_not_called_ok() -> None:
-    """Snapshots that can't be read say nothing of the checks that look into them."""
+    """Checks that read snapshots neither pass nor fail on unreadable ones."""
     report = check(Driver(faulty("snapshot")))
-    results = {each.check.name: (each.result, each.seen) for each in report.results}
+    results = {entry.check.name: (entry.result, entry.seen) for entry in report.results}
     assert results["counts"] == ("not asked", ["snapshots do not follow the schema"])
     assert not report.clean
 
@@ -253,8 +262,8 @@ def test_what_can_not_be_asked_is_not_called_ok() -> None:
     ("mode", "text"),
     [
         ("exit", "does not start: the driver exited with status 4: no such device"),
-        ("other-protocol", "the driver speaks protocol 3, this is 2"),
-        ("old-protocol", "the driver speaks protocol 1, this is 2"),
+        ("other-protocol", "the driver speaks protocol 3, expected 2"),
+        ("old-protocol", "the driver speaks protocol 1, expected 2"),
         ("mute", 'no answer within 0.5 s; sent {"op": "hello", "protocol": 2}, expected one line'),
     ],
 )
@@ -275,7 +284,7 @@ def test_the_bug_behind_the_switch_is_found(argv: list[str]) -> None:
     finally:
         engine.close()
     assert outcome.trace is not None
-    clauses = {each.mark.clause for each in outcome.findings}
+    clauses = {finding.mark.clause for finding in outcome.findings}
     assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.req"}
 
 
@@ -301,7 +310,7 @@ def test_the_command_prints_a_checklist(cli: Any) -> None:
     lines = cli(["check-driver", words(faulty("quiet"))], 1).splitlines()
     assert [line.split()[0] for line in lines[:23]] == ["ok"] * 23
     assert lines[23].startswith("not ok     quiet")
-    assert lines[24].strip().startswith('seen: a line that is no answer: "loading weights')
+    assert lines[24].strip().startswith('seen: a line without an answer: "loading weights')
     assert lines[-2].strip().startswith("fix: print to standard error")
     assert lines[-1] == "toy 1, configuration p1: 23 ok, 1 not ok"
 
@@ -310,11 +319,11 @@ def test_the_command_as_json(cli: Any) -> None:
     argv = [sys.executable, str(EXAMPLES / "toy.py")]
     document = cli.json(["check-driver", f"cmd:{words(argv)}", "--json"])
     assert (document["status"], document["engine"]) == (0, "toy")
-    assert {each["result"] for each in document["manners"]} == {"ok"}
+    assert {manner["result"] for manner in document["manners"]} == {"ok"}
 
 
 def test_the_command_takes_engines(cli: Any) -> None:
-    """An engine that answers in process is served behind a pipe."""
+    """An in-process engine is served through a pipe."""
     out = cli(["check-driver", "reference", "--step-timeout", "60"])
     assert "reference over the wire 1, configurations p1, p4: 24 ok" in out
 
@@ -334,7 +343,7 @@ def test_what_does_not_start_is_told_in_one_line(driver: str, text: str, cli: An
 
 @pytest.mark.parametrize("said", ['"' + "no " * 30_000 + '"', "9" * 4_000])
 def test_a_refusal_of_any_length_is_a_line(said: str, tmp_path: Path, cli: Any) -> None:
-    """Found by fuzzing: a driver that answers hello with a number of 4,273 digits as its error."""
+    """Found by fuzzing: a driver answered hello with a number of 4,273 digits as its error."""
     driver = tmp_path / "refuses.py"
     driver.write_text(
         "import json, sys\n"

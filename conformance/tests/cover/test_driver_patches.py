@@ -49,7 +49,7 @@ The first counts two.
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder with the patches of a build `toy_build`, which has one module."""
+    """Return the folder with the patches of ``toy_build``, a build with one module."""
     inner = tmp_path / "site" / "toy_build" / "inner"
     inner.mkdir(parents=True)
     for package in (inner, inner.parent):
@@ -82,9 +82,13 @@ def test_without_patches_nothing_is_put_in_place(toy: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        (" def first():\n", "", "toy_build/inner/code.py has its place 2 times"),
-        (" def first():\n", " def third():\n", "toy_build/inner/code.py has its place 0 times"),
-        ("inner/code.py", "inner/gone.py", "toy_build/inner/gone.py is no file"),
+        (" def first():\n", "", "toy_build/inner/code.py has the patched text 2 times"),
+        (
+            " def first():\n",
+            " def third():\n",
+            "toy_build/inner/code.py has the patched text 0 times",
+        ),
+        ("inner/code.py", "inner/gone.py", "toy_build/inner/gone.py does not exist"),
     ],
 )
 def test_a_patch_that_does_not_fit_is_one_line_or_left_out(
@@ -170,7 +174,7 @@ def test_every_patch_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixtur
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
     folders = [family.driver.with_name("patches") for family in FAMILIES.values()]
     assert listed == [name for folder in folders for name in patches.names(folder)]
-    assert len(set(listed)) == len(listed)  # a name says which engine it is of
+    assert len(set(listed)) == len(listed)  # the name of a patch includes its engine
     assert listed == [name for family in FAMILIES.values() for name in family.patches]
     for path in [path for folder in folders for path in sorted(folder.glob("*.diff"))]:
         page = FINDINGS / f"{path.name.partition('.')[0]}.md"

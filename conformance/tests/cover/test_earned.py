@@ -1,6 +1,6 @@
-"""A verdict is earned: by examples of every configuration on every build, and by what they reached.
+"""A verdict needs examples of every configuration on every build, and enough reached transitions.
 
-Counts are those of everything that was run, and progress says what is done to which build.
+Counts cover everything that was run. Progress names the build and the step.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ GATE = ["gate", "--base", "reference", "--config", "p1", "--examples", "3"]
 NAMES = [*CONFIGS][:12]
 
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = pytest.mark.usefixtures("workdir")
 
 
-# What a gate needs -------------------------------------------------------------------------------
+# Needs of a gate ---------------------------------------------------------------------------------
 
 
 def test_three_examples_are_no_verdict(
-    here: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
-    """Text, JUnit and the summary of a job name the builds and what they lack."""
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
+    """Text, JUnit and the job summary name each build and its missing examples and transitions."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(workdir / "summary.md"))
     last = cli([*GATE, "--engine", "reference", "--junit", "junit.xml"], INCONCLUSIVE).splitlines()[
         -1
     ]
     assert last.startswith("inconclusive: base had under 20 examples in 1 of 1 configurations (p1)")
     assert "; head had under 20" in last and "T-OOM" in last and "may be enough" in last
     for file in ("junit.xml", "summary.md"):
-        text = (here / file).read_text()
+        text = (workdir / file).read_text()
         assert "base had under 20 examples" in text and "head had under 20" in text, file
-    assert 'errors="1"' in (here / "junit.xml").read_text()
+    assert 'errors="1"' in (workdir / "junit.xml").read_text()
 
 
 def test_what_is_new_fails_whatever_was_not_run(cli: Any) -> None:
     said = cli.json([*GATE[:-1], "6", "--engine", f"reference:{DOUBLE}", "--json"], FOUND)
-    assert said["new"] and [each["build"] for each in said["unearned"]["builds"]] == [
+    assert said["new"] and [build["build"] for build in said["unearned"]["builds"]] == [
         "base",
         "head",
     ]
@@ -59,7 +59,7 @@ def test_what_is_new_fails_whatever_was_not_run(cli: Any) -> None:
 
 
 def searched(run: dict[str, int], seconds: float, *never: str) -> tuple[Outcome, dict[str, Any]]:
-    """A search in which each example took as long as any other one."""
+    """Return a search in which every example took equally long."""
     outcome = Outcome("x", "reference", configs=[*run], run=Counter(run), seconds=seconds)
     share = round(1000 * seconds / sum(run.values()))
     outcome.spent = Counter({name: share * count for name, count in run.items()})
@@ -77,10 +77,10 @@ def test_what_is_missing_and_how_long_it_would_take() -> None:
     half = searched({name: 10 if index < 4 else 20 for index, name in enumerate(NAMES)}, 200.0)
     timed = plan(examples=None, seconds=200.0)
     assert report.missing({"base": whole, "head": whole}, timed) is None
-    found = report.missing({"base": half, "head": whole}, timed)
-    assert found is not None and [each["build"] for each in found["builds"]] == ["base"]
+    shortfall = report.missing({"base": half, "head": whole}, timed)
+    assert shortfall is not None and [build["build"] for build in shortfall["builds"]] == ["base"]
     names = ", ".join(NAMES[:3])
-    assert found["text"] == (
+    assert shortfall["text"] == (
         f"base had under 20 examples in 4 of 12 configurations ({names} and 1 more); "
         "--seconds 270 is enough"
     ), "240 examples at one a second, and a tenth more"
@@ -96,22 +96,23 @@ def test_only_configurations_of_both_builds_count() -> None:
     assert report.missing({"base": less, "head": more}, timed) is None
     assert report.missing({"base": more, "head": more}, timed) is not None
     other = searched({"p4": 20}, 100.0)
-    found = report.missing({"base": searched({"p1": 20}, 100.0), "head": other}, timed)
-    assert found is not None and "no configuration in common" in found["text"]
+    shortfall = report.missing({"base": searched({"p1": 20}, 100.0), "head": other}, timed)
+    assert shortfall is not None and "no configuration in common" in shortfall["text"]
 
 
 def test_a_transition_that_was_not_reached_is_named() -> None:
-    found = report.missing(
+    shortfall = report.missing(
         {"the build": searched(dict.fromkeys(NAMES, 20), 100.0, "T-OOM")},
         plan(examples=None, seconds=100.0),
     )
-    assert found is not None and found["builds"][0]["few"] == {}
-    assert found["text"] == "the build never reached T-OOM; --seconds 650 may be enough"
+    assert shortfall is not None and shortfall["builds"][0]["few"] == {}
+    assert shortfall["text"] == "the build never reached T-OOM; --seconds 650 may be enough"
 
 
 @pytest.mark.slow
 def test_the_floor_comes_before_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second for each example and each replay: findings wait for all configurations."""
+    """Each example and each replay takes a second. Shrinking waits for the examples of all
+    configurations."""
     now, reset = [0.0], InProcessEngine.reset
 
     def ticking(*args: Any) -> None:
@@ -127,7 +128,7 @@ def test_the_floor_comes_before_shrinking(monkeypatch: pytest.MonkeyPatch) -> No
     assert outcome.findings and outcome.replays
 
 
-# What is counted ---------------------------------------------------------------------------------
+# Counts ------------------------------------------------------------------------------------------
 
 
 class Counting(InProcessEngine):
@@ -140,7 +141,7 @@ class Counting(InProcessEngine):
 
 @pytest.mark.parametrize("distinct", [4, None])
 def test_everything_that_was_run_is_counted(distinct: int | None) -> None:
-    """Also what came after the first finding; shrinking apart."""
+    """Examples after the first finding count too. Replays for shrinking are counted separately."""
     engine, small = Counting(LEAK), Plan({"p1": CONFIGS["p1"]}, examples=25, distinct=distinct)
     outcome = campaign.run(engine, "x", small)
     assert engine.lives == outcome.examples + outcome.replays
@@ -151,18 +152,18 @@ def test_everything_that_was_run_is_counted(distinct: int | None) -> None:
         assert first["examples"] < said["examples"]
     lines = [line.strip() for line in report.text(said)]
     assert f"{first['commands']} in {first['examples']} examples up to the first finding" in lines
-    assert f"{said['replays']} replays for shrinking beside these" in lines
+    assert f"{said['replays']} more replays for shrinking" in lines
 
 
 def test_an_example_is_counted_in_its_configuration(cli: Any) -> None:
-    """So that a reader finds it among those that were run."""
+    """A finding's number is that of an example run in its configuration."""
     argv = ["run", "--engine", f"reference:{DOUBLE}", "--all", "--config", "p1", "--config", "p4"]
     said = cli.json([*argv, "--examples", "40", "--json"], FOUND)
-    found = [each for cause in said["causes"] for each in cause["findings"]]
-    for each in found:
-        assert 1 <= each["example"] <= said["examples_of"][each["configuration"]]["run"]
+    findings = [finding for cause in said["causes"] for finding in cause["findings"]]
+    for finding in findings:
+        assert 1 <= finding["example"] <= said["examples_of"][finding["configuration"]]["run"]
     shown = cli([*argv, "--examples", "40"], FOUND)
-    first = found[0]
+    first = findings[0]
     where = f"example {first['example']} of configuration {first['configuration']}"
     assert where in shown
 
@@ -181,7 +182,7 @@ def test_progress_says_which_build_and_what_is_done(
         "head, p1, 1 of 6",
         "head, shrinking, 1 of",
         "head, replaying more slowly, ",
-        "base, replaying what is new",
+        "base, replaying new findings",
         "head, replaying in a fresh process, 0 of 1",
     ):
         assert words in said, words

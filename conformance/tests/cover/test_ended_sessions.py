@@ -1,4 +1,4 @@
-"""A session ends, and a turn has not: what its client is owed stays what it was."""
+"""A session ends before its turn does. The client is still owed the same answer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.turns import STEP, turn
 
 
 def test_a_turn_that_was_too_long_when_it_was_read_may_end_after_its_session() -> None:
-    """INV-ANSWER.unasked: 6 tokens of history, 38 new ones and 5 of the answer, of 48. Others go
-    first, so that the doomed turn waits, and the session is reaped meanwhile."""
+    """INV-ANSWER.unasked: 6 tokens of history, 38 new and 5 of the answer exceed 48. Other requests
+    go first. The doomed turn waits, and its session is reaped meanwhile."""
     opens: list[Command] = [{"do": "open", "session": sid} for sid in ("s1", "s2", "s3")]
     first = [turn("r1", 1, 2, None), turn("r2", 1, 0, "s1"), turn("r3", 6, 0, "s2")]
     commands = [*opens, *first, turn("r4", 1, 0, "s3"), STEP, turn("r5", 38, 5, "s2"), STEP]
     commands += [{"do": "tick", "seconds": 300}, STEP]
     referee = play(InProcessEngine(), Setup(CONFIGS["p4-vllm"]), commands)
     assert "T-REAP" in {event[0] for event in referee.log[-2].events}
-    assert not [each for entry in referee.log for each in entry.violations]
+    assert not [violation for entry in referee.log for violation in entry.violations]
     late = referee.client.requests["r5"]
     assert (late.reason, late.left, late.most) == ("abort", True, 49)
 
@@ -38,8 +38,8 @@ def test_a_turn_of_a_session_that_was_opened_anew_has_no_history() -> None:
 
 
 def test_an_aborted_turn_keeps_its_prompt_when_its_session_is_opened_anew() -> None:
-    """INV-CONTENT.tokens, where an abort ends the session: the turn came behind an open, too, in
-    the iteration in which it was read, but that is another one. Seen on vLLM 0.33.0."""
+    """INV-CONTENT.tokens on vLLM 0.33.0, where an abort ends the session. The aborted turn also
+    followed an open in the iteration that read it, but not the later one."""
     client = Client(choices=PROFILES["vllm"].choices, aborts_close=True)
     opens: Command = {"do": "open", "session": "s1"}
 

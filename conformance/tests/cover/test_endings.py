@@ -1,6 +1,6 @@
-"""How a command ends: its status, whatever happens to its output or to it.
+"""Exit status of commands, whatever happens to their output or their process.
 
-Every command of these tests is a process of its own: what Python does when it exits counts too.
+Every command runs in a process of its own, so that Python's exit is tested too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def leaves():
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With an engine whose module breaks ours: what is raised then looks like a bug of ours."""
+    """Return an environment with an engine module that breaks slotproof. Its error looks like our
+    bug."""
     (tmp_path / "faithless.py").write_text(FAITHLESS)
     path = os.pathsep.join([str(tmp_path), *sys.path])
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"} | {"SLOTPROOF_DEBUG": ""}
@@ -48,7 +49,7 @@ CRASH = ["run", "--engine", "faithless:factory"]
 
 
 def run(argv: list[str], environment: dict[str, str], **how: Any) -> tuple[int, str, str]:
-    """Status, output and errors; what is not captured is empty."""
+    """Return status, output and errors. Streams that are not captured are empty."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
     done = subprocess.run(
         [*PROGRAM, *argv], env=environment, check=False, timeout=120, errors="replace", **how
@@ -57,7 +58,7 @@ def run(argv: list[str], environment: dict[str, str], **how: Any) -> tuple[int, 
 
 
 def through(shell: str, argv: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """The status of a command within a line of shell, where it is ``"$@"``; what was said of it."""
+    """Return the status and the errors of a command within a shell line, where it is ``"$@"``."""
     script = f'{{ {shell}; }}; exit "${{PIPESTATUS[0]}}"'
     done = subprocess.run(
         ["bash", "-c", script, "bash", *PROGRAM, *argv],
@@ -101,7 +102,8 @@ def test_a_bug_of_ours_wherever_its_output_goes(shell: str, environment: dict[st
 def test_who_reads_does_not_change_the_verdict(
     argv: list[str], without: int, environment: dict[str, str]
 ) -> None:
-    """A reader who leaves, none at all, a full disk: 1 stays 1, and 0 is said of no lost output."""
+    """With the reader gone or output closed, the status stays. On a full disk 1 stays 1, and 0 is
+    2."""
     assert through(LEFT, argv, environment) == (without, "")
     assert through('"$@" | head -1 > /dev/null', argv, environment) == (without, "")
     assert through(CLOSED, argv, environment) == (without, "")
@@ -113,7 +115,7 @@ def test_who_reads_does_not_change_the_verdict(
 def test_a_closed_stream_is_no_place_for_a_file(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Without a standard output the first file that is opened would be it."""
+    """Without standard output, the first opened file would get its descriptor."""
     log = tmp_path / "log.jsonl"
     argv = ["replay", TRACE, "--log", str(log), "--out", str(tmp_path / "again.itf.json")]
     assert through(CLOSED + " 2>&-", argv, environment)[0] == 1
@@ -122,7 +124,7 @@ def test_a_closed_stream_is_no_place_for_a_file(
 
 
 def test_an_engine_that_calls_exit_earns_no_verdict(environment: dict[str, str]) -> None:
-    """`sys.exit(0)` in what it makes is not "conforms"."""
+    """`sys.exit(0)` in an engine's factory is not "conforms"."""
     code, out, err = run(["run", "--engine", "faithless:leaves"], environment)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "makes no engine: SystemExit" in err
@@ -131,7 +133,8 @@ def test_an_engine_that_calls_exit_earns_no_verdict(environment: dict[str, str])
 def test_whatever_goes_through_is_a_bug_of_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also a pipe of ours that broke: click would take it for a reader who left, status 1."""
+    """A broken pipe inside slotproof is a bug too. click would treat it as a departed reader,
+    status 1."""
     from slotproof.cli import list as listing
 
     for error in (BrokenPipeError(32, "Broken pipe"), SystemExit(0), RecursionError("deep")):
@@ -155,20 +158,20 @@ def test_whatever_goes_through_is_a_bug_of_ours(
 def test_a_locale_without_utf8(
     locale: dict[str, str], tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """Files are UTF-8 all the same; on the terminal what it lacks is shown as its escape."""
+    """Files are still UTF-8. The terminal shows missing characters as escapes."""
     page = tmp_path / "page.html"
-    there = {**environment, **locale}
-    assert run(["show", TRACE, "--format", "html", "--out", str(page)], there) == (0, "", "")
+    variables = {**environment, **locale}
+    assert run(["show", TRACE, "--format", "html", "--out", str(page)], variables) == (0, "", "")
     assert "≠" in page.read_text(encoding="utf-8")
-    code, out, err = run(["show", TRACE], there)
+    code, out, err = run(["show", TRACE], variables)
     assert (code, err) == (0, "") and "65 \\u2260 64" in out
 
 
 def test_a_table_in_a_locale_without_utf8(tmp_path: Path, environment: dict[str, str]) -> None:
-    there = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     bug = "reference:22213-double-count"
     argv = ["matrix", bug, "--config", "p1", "--examples", "4"]
-    code, out, err = run([*argv, "--out", str(tmp_path)], there)
+    code, out, err = run([*argv, "--out", str(tmp_path)], variables)
     assert code in (0, 1) and err == "" and out.startswith("# Builds \\xd7 findings")
     assert "×" in (tmp_path / "matrix.md").read_text(encoding="utf-8")
 
@@ -180,7 +183,7 @@ HANGS = "import sys, time; sys.stderr.write('here'); open(sys.argv[1], 'w').clos
 
 
 def interrupted(argv: list[str], ready: Callable[[], bool], times: int) -> tuple[int, str, str]:
-    """What Ctrl-C makes of a command once it is where it is to be: all of its group hear it."""
+    """Send Ctrl-C to a command's process group once ready. Return status, output and errors."""
     process = subprocess.Popen(
         [*PROGRAM, *argv],
         stdout=subprocess.PIPE,
@@ -204,22 +207,22 @@ def interrupted(argv: list[str], ready: Callable[[], bool], times: int) -> tuple
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("command", ["run --engine", "check-driver", "replay"])
 def test_ctrl_c_at_hello(command: str, times: int, tmp_path: Path) -> None:
-    """Status 3, never 130, and no traceback; a second one while the first is dealt with as well."""
-    here = tmp_path / "here"
+    """Status 3, never 130, and no traceback, even if more interrupts arrive during the first."""
+    ready_file = tmp_path / "here"
     driver = tmp_path / "hangs.py"
     driver.write_text(HANGS)
-    name = f"cmd:{sys.executable} {driver} {here}"
+    name = f"cmd:{sys.executable} {driver} {ready_file}"
     argv = ["replay", TRACE, "--engine", name] if command == "replay" else [*command.split(), name]
-    code, out, err = interrupted(argv, here.exists, times)
+    code, out, err = interrupted(argv, ready_file.exists, times)
     assert (code, out, err) == (3, "", "")
 
 
 def test_a_run_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
-    """A shell without job control lets it ignore SIGINT; ``kill -INT`` ends it all the same."""
-    here = tmp_path / "here"
+    """A shell without job control makes the command ignore SIGINT. ``kill -INT`` still ends it."""
+    ready_file = tmp_path / "here"
     driver = tmp_path / "hangs.py"
     driver.write_text(HANGS)
-    argv = [*PROGRAM, "run", "--engine", f"cmd:{sys.executable} {driver} {here}"]
+    argv = [*PROGRAM, "run", "--engine", f"cmd:{sys.executable} {driver} {ready_file}"]
     with subprocess.Popen(
         ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *argv],
         stdout=subprocess.PIPE,
@@ -228,7 +231,7 @@ def test_a_run_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
     ) as shell:
         assert shell.stdout is not None
         number = int(shell.stdout.readline())
-        while not here.exists():
+        while not ready_file.exists():
             time.sleep(0.01)
         os.kill(number, signal.SIGINT)
         assert (shell.stdout.read(), shell.wait(60)) == ("", 3)
@@ -236,7 +239,7 @@ def test_a_run_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["cli.streams", "cli.commands", "search.campaign"])
 def test_ctrl_c_while_modules_are_imported(module: str) -> None:
-    """From the first of ours on; before that Python itself is not ready to hear it."""
+    """An interrupt counts from slotproof's first module on. Before, Python can't handle it."""
     code = f"""
 import signal, sys
 class Interrupts:
@@ -259,7 +262,7 @@ def python(code: str) -> tuple[int, str, str]:
 
 
 def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
-    """Python prints it with a traceback and goes on; here it comes once more."""
+    """Python prints the interrupt with a traceback and continues. slotproof raises it once more."""
     code = """
 import signal, sys, time
 sys.argv = ["slotproof", "list", "mutants"]

@@ -1,4 +1,4 @@
-"""Environments: made by the real uv of wheels made here, and one line for whatever goes wrong."""
+"""Environments made by the real uv from local wheels, and one line for every failure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fine(python: Path, family: Family) -> str:
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """The family tiny; pip is configured to see a folder of wheels, and no network."""
+    """Set up the family tiny, with pip configured for a folder of wheels and no network."""
     folder = tmp_path / "wheels"
     wheels(folder)
     monkeypatch.setattr(uv, "pip_configuration", lambda: SOURCES | {"find-links": str(folder)})
@@ -55,7 +55,7 @@ def make(store: Store, release: str = "1.0.0", **options: Any) -> Entry:
 
 
 def problem(store: Store, release: str = "1.0.0", **options: Any) -> str:
-    """Return the one line. Nothing is left of what failed."""
+    """Return the error's one line, and check that nothing of the failed environment is left."""
     before = set(store.folder.glob("*"))
     with pytest.raises(EnvironmentProblem) as caught:
         make(store, release, **options)
@@ -88,7 +88,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def failing(word: str, stderr: str) -> Callable[..., uv.Done]:
-    """Return uv as it is where a command line with that word fails."""
+    """Return a uv that fails on command lines with the word."""
 
     def run(*arguments: str, **options: Any) -> uv.Done:
         if word in arguments:
@@ -120,7 +120,7 @@ def test_releases_share_their_packages_and_are_made_once(store: Store, commands:
 def test_engines_of_the_same_requirements_share_them(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And of a wheel of which only some files are wanted the others go, before it is started."""
+    """The unwanted files of a wheel are removed before the environment's first start."""
 
     def thin(python: Path, family: Family) -> str:
         (module,) = python.parents[1].glob(f"lib/python*/site-packages/{family.name}")
@@ -144,7 +144,7 @@ def test_without_the_index_of_cpu_builds_a_cpu_build_of_the_usual_one_will_do(
     folder = store.folder.parent / "wheels"
     wheel(folder, "torch", "2", needs=needs)
     wheel(folder, needs, "1.0.0")
-    assert f"has torch for GPUs (it needs {needs})" in problem(store, again=True)
+    assert f"has torch only for GPUs (it needs {needs})" in problem(store, again=True)
     commands.clear()
     monkeypatch.setattr(uv, "run", RUN)
     assert make(store).release == "1.0.0"
@@ -245,7 +245,7 @@ def test_the_driver_is_what_is_started(
     assert "ImportError: libgomp" in problem(store, "1.1.0", check=STARTS, again=True)
 
 
-# What is there ---------------------------------------------------------------------
+# Entries ---------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_not_ours_is_never_touched(store: Store) -> None:
@@ -298,14 +298,14 @@ def test_what_a_kill_left_goes_and_what_a_link_leads_to_stays(
 
 def test_a_folder_that_can_not_be_written(store: Store) -> None:
     store.folder.write_text("a file")
-    with pytest.raises(EnvironmentProblem, match="environments can't be kept in "):
+    with pytest.raises(EnvironmentProblem, match="environments can't be stored in "):
         make(store)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that exists and takes no file")
 def test_a_folder_that_takes_no_file_is_no_wait(monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
     monkeypatch.setenv("SLOTPROOF_ENVS", "/proc/self")
-    assert "environments can't be kept in /proc/self: " in cli.wrong(
+    assert "environments can't be stored in /proc/self: " in cli.wrong(
         ["env", "create", "sglang==0.5.23"]
     )
 
@@ -363,7 +363,7 @@ def test_an_environment_of_another_python_is_made_again(store: Store) -> None:
 def test_an_interrupt_has_the_status_of_an_interrupt(
     store: Store, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """3, as documented, and not the 130 that typer gives back; nothing is left, nothing locked."""
+    """Status 3 as documented, not typer's 130. Nothing is left, nothing locked."""
 
     def interrupted(python: Path, family: Family) -> str:
         raise KeyboardInterrupt
@@ -446,7 +446,7 @@ def test_wrong_names_are_one_line(
 
 
 def test_an_engine_runs_in_its_environment(store: Store) -> None:
-    """Made at the first use; any command that takes --engine finds it."""
+    """The environment is made at the first use. Every command with --engine finds it."""
     engine = EngineSpec("tiny==1.0.0").open()
     engine.close()
     python = store.folder / "tiny-1.0.0" / "bin" / "python"
@@ -457,9 +457,9 @@ def test_an_engine_runs_in_its_environment(store: Store) -> None:
         EngineSpec("tiny==1.0.0").open()
 
 
-def test_a_folder_called_sglang_is_no_build(here: Path) -> None:
-    """A clone of the engine lies beside us: no module of it is installed."""
-    (here / "sglang").mkdir()
+def test_a_folder_called_sglang_is_no_build(workdir: Path) -> None:
+    """A clone of the engine lies in the current folder, without an installed module."""
+    (workdir / "sglang").mkdir()
     with pytest.raises(EngineUnusable, match=r"has no sglang.*a release: sglang==0.5.23"):
         EngineSpec("sglang", Path(sys.executable)).open()
 

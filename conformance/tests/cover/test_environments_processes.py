@@ -1,4 +1,4 @@
-"""Processes that make environments at the same time, and that die while they do."""
+"""Processes that make environments at the same time, or die meanwhile."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ with store.changing():
 def test_a_killed_one_takes_its_uv_along(
     descent: Descent, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Programs that uv starts end as well, and the next process gets the lock."""
+    """Programs started by uv end as well, and the next process gets the lock."""
     argv = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     process = subprocess.Popen(
         argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -75,7 +75,7 @@ with store.changing():
 def test_what_a_killed_one_started_holds_the_lock(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Were it there still, what it writes must not meet what the next one makes."""
+    """A surviving program must not write while the next process makes an environment."""
     argv = [sys.executable, "-c", HOLDER, str(tmp_path)]
     killed = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert killed.stdin is not None and killed.stdout is not None

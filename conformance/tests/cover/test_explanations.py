@@ -1,4 +1,4 @@
-"""Which single change of the spec explains a finding; and where there is none, it says so."""
+"""The single change of the spec that explains a finding, if one does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.turns import OPEN, STEP, turn
 
 TWO_TURNS = [OPEN, turn("r1", [1, 2]), STEP, turn("r2", []), STEP]
 EXPLAINED = {
-    "22862-no-free-tail": ("p1", TWO_TURNS, "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)"),
+    "22862-no-free-tail": ("p1", TWO_TURNS, "T-RESTORE does not free full [⌈end⌉, ⌈slot.A⌉)"),
     "20070-unaligned-protected": (
         "p1",
         [OPEN, turn("r1", [1, 2, 3]), STEP, turn("r2", [4]), STEP],
@@ -34,12 +34,12 @@ def after(mutant: str | None, config: str, commands: list[Command]) -> Referee:
 @pytest.mark.parametrize("mutant", EXPLAINED)
 def test_the_change_that_is_the_bug_comes_first(mutant: str) -> None:
     config, commands, words = EXPLAINED[mutant]
-    found = explain(after(mutant, config, commands))
-    assert found is not None and (found[0].words, found[0].always) == (words, True)
+    changes = explain(after(mutant, config, commands))
+    assert changes is not None and (changes[0].words, changes[0].always) == (words, True)
 
 
 LONG = turn("r1", [1, 2, 3], max_new=4)
-PLAIN = [each for n in "12" for each in (turn(f"r{n}", [1, 2, 3, 4], 3, None), STEP, STEP)]
+PLAIN = [command for n in "12" for command in (turn(f"r{n}", [1, 2, 3, 4], 3, None), STEP, STEP)]
 NO_UNLOCK = "T-ABORT does not unlock full u; does not give back the row, one if req.row ≠ no_row"
 
 
@@ -53,10 +53,10 @@ NO_UNLOCK = "T-ABORT does not unlock full u; does not give back the row, one if 
 def test_a_pool_that_the_engine_does_not_have_is_not_named(
     mutant: str, commands: list[Command], words: str
 ) -> None:
-    found = explain(after(mutant, "p1", [*commands, STEP]))
-    assert found is not None
-    assert words in {each.words for each in found}
-    assert "swa" not in " ".join(map(str, found))
+    changes = explain(after(mutant, "p1", [*commands, STEP]))
+    assert changes is not None
+    assert words in {change.words for change in changes}
+    assert "swa" not in " ".join(map(str, changes))
 
 
 def test_an_engine_that_conforms_needs_no_explanation() -> None:
@@ -64,7 +64,7 @@ def test_an_engine_that_conforms_needs_no_explanation() -> None:
 
 
 def test_what_is_only_reported_wrongly_is_no_step() -> None:
-    """#22213: the spec ends where the engine is; its check adds up other figures."""
+    """#22213: the engine reaches the spec's state. Only its own check adds up other figures."""
     commands = [OPEN, turn("r1", [1]), STEP, turn("r2", [2], max_new=2), STEP]
     referee = after("22213-double-count", "p1", commands)
     assert referee.log[-1].violations and explain(referee) is None
@@ -87,20 +87,20 @@ def test_an_engine_that_tells_no_events_is_not_explained() -> None:
 
 
 def test_a_change_that_earlier_iterations_contradict_comes_last() -> None:
-    """The bug shows once: what would have shown before is marked."""
+    """The bug shows once. A change contradicted by earlier iterations is marked."""
     config, commands, words = EXPLAINED["22862-no-free-tail"]
     right, wrong = after(None, config, commands), after("22862-no-free-tail", config, commands)
     again = [turn("r3", []), STEP]
     once = after(None, config, [*commands, *again])
     once.log[-1].snapshots[:] = _leaks(once.log[-1].snapshots)
-    found = explain(once)
+    changes = explain(once)
     assert right.log[-1].violations == [] and wrong.log[-1].violations
-    assert found and words not in {each.words for each in found if each.always}
+    assert changes and words not in {change.words for change in changes if change.always}
     assert str(Explanation("T-SAVE", "x", always=False)) == "x, this time"
 
 
 def _leaks(snapshots: list[Any]) -> list[Any]:
-    """A page less is free, and nobody has it."""
+    """Take a page off the free list without giving it to an owner."""
     for snapshot in snapshots:
         full = snapshot["pools"]["full"]
         full["available"] -= 1
@@ -110,8 +110,8 @@ def _leaks(snapshots: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("id_", TRANSITIONS)
 def test_every_deviation_is_said(id_: str) -> None:
-    """It names what it is about, and speaks of parameters that the event has."""
-    found = deviations(id_).values()
-    assert all(each.words.strip() and id_ in each.words for each in found)
-    assert all(knows(each.transition) for each in found)
-    assert sum(len(each.words) <= READABLE for each in found) >= 10
+    """A deviation names its transition, and uses only parameters of the event."""
+    changes = deviations(id_).values()
+    assert all(change.words.strip() and id_ in change.words for change in changes)
+    assert all(knows(change.transition) for change in changes)
+    assert sum(len(change.words) <= READABLE for change in changes) >= 10

@@ -1,4 +1,4 @@
-"""One record per engine family: no statement outside of the drivers' folders names a family."""
+"""One record per engine family: no statement outside the drivers' folders names a family."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Words = Iterator[tuple[ast.AST, str]]
 
 
 def words(tree: ast.AST) -> Words:
-    """Strings and names that are no docstrings, each with its node."""
+    """Yield strings and names outside docstrings, each with its node."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant):
@@ -40,21 +40,21 @@ def words(tree: ast.AST) -> Words:
 
 
 def helps(tree: ast.AST) -> Words:
-    """Help texts of the command line and of the plugin."""
+    """Yield help texts of the command line and of the plugin."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "help":
             yield from words(node.value)
 
 
 def origins(tree: ast.AST) -> Words:
-    """Where a mutant was found: the second argument of ``Mutant(…)``."""
+    """Yield the origin of each mutant: the second argument of ``Mutant(…)``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Mutant":
             yield from words(node.args[1])
 
 
 def profiles(tree: ast.AST) -> Words:
-    """Names and sentences of profiles, and the configuration that is named after one."""
+    """Yield names and sentences of profiles, and the configuration named after one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node.value in (*PROFILES, "p4-vllm"):
             yield from words(node)
@@ -64,18 +64,18 @@ def profiles(tree: ast.AST) -> Words:
 
 Allowed = Callable[[ast.AST], Words]
 EXCEPTIONS: dict[str, Allowed] = {
-    "conformance/slotproof/environments/families.py": words,  # the one list of families
-    "conformance/slotproof/cli/epilogs.py": words,  # examples, as they are typed
+    "conformance/slotproof/environments/families.py": words,  # the list of families
+    "conformance/slotproof/cli/epilogs.py": words,  # examples, as typed
     "conformance/slotproof/plugin/hooks.py": helps,
     "conformance/slotproof/protocol/config.py": profiles,
     "model/slotproof_model/spec/profiles.py": profiles,
     "impl/slotproof_engine/mutants/": origins,
 }
-"""By the beginning of a path, the statements that may name a family."""
+"""Statements allowed to name a family, by the beginning of a path."""
 
 
 def naming(path: str, text: str) -> list[str]:
-    """The statements of a file that name a family and may not."""
+    """Return the statements of a file that name a family without permission."""
     tree = ast.parse(text)
     may = {
         id(node)
@@ -101,9 +101,9 @@ def in_a_driver(path: str) -> bool:
 
 
 def test_no_statement_names_a_family() -> None:
-    found = sources()
-    assert len(found) > 240  # 279 now: a folder that is not found would take some away
-    assert [line for path, text in found.items() for line in naming(path, text)] == []
+    texts = sources()
+    assert len(texts) > 240  # 279 now: a missing folder would lower the count
+    assert [line for path, text in texts.items() for line in naming(path, text)] == []
 
 
 def test_no_module_is_called_after_a_family() -> None:
@@ -127,7 +127,7 @@ def test_no_module_is_called_after_a_family() -> None:
     ],
 )
 def test_a_name_that_sneaks_in_is_found(line: str) -> None:
-    """In any file, those included whose help texts, or origins of mutants, may have it."""
+    """The check covers all files, even if their help texts or mutant origins may name a family."""
     some = [path for path, allowed in EXCEPTIONS.items() if allowed in (helps, origins)]
     for path in ("conformance/slotproof/reports/x.py", *some):
         assert naming(path, f'"""Of SGLang."""\n{line}  # vLLM\n'), path
@@ -143,7 +143,7 @@ def test_every_exception_is_needed(path: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_a_record_is_complete(family: Family) -> None:
-    """All of its files are there, and its words are those of commands."""
+    """The record's files exist, and its words are names of commands."""
     folder, harness = family.driver.parent, family.harness
     assert folder.relative_to(ROOT).as_posix() == f"{DRIVERS}/{family.name}"
     assert family.title.lower() == family.name == family.repository.partition("/")[2]
@@ -160,11 +160,11 @@ def test_a_record_is_complete(family: Family) -> None:
 def test_a_driver_starts_where_nothing_is_installed(
     family: Family, program: str, tmp_path: Path
 ) -> None:
-    """The standard library, and what drivers share, beside the program that is run."""
+    """A driver needs only the standard library and the drivers' common files."""
     lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
     argv = [sys.executable, "-S", str(family.driver.parent / program)]
     done = subprocess.run(
         argv, check=True, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
     )
     hello, bye = map(json.loads, done.stdout.splitlines())
-    assert hello["error"] == "protocol 1 is unknown, this is 2" and bye["ok"], done.stderr
+    assert hello["error"] == "protocol 1 is unknown, expected 2" and bye["ok"], done.stderr

@@ -32,8 +32,8 @@ _CLAUSES: dict[str, Expr] = {
 }
 _GUARDS: dict[str, Expr] = {
     f"{id_}.{name}": expr
-    for id_, each in TRANSITIONS.items()
-    for name, expr in each.full_guard.items()
+    for id_, transition in TRANSITIONS.items()
+    for name, expr in transition.full_guard.items()
 }
 ON_ENGINES = {
     clause: expr
@@ -43,7 +43,7 @@ ON_ENGINES = {
 
 
 def states(seed: int) -> Iterator[list[int]]:
-    """Small ones, of all kinds; some of them almost empty."""
+    """Yield small states of all kinds, some of them almost empty."""
     rng = random.Random(seed)
     while True:
         drawn = rng.choice([(-2, -1, 0, 0, 1, 2, 3, 4, 7), (0, 1, 2, 3, 4), (0,) * 20 + (1,)])
@@ -55,7 +55,7 @@ def states(seed: int) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("clause", ON_ENGINES)
 def test_every_formula_that_fails_is_told_with_its_figures(clause: str) -> None:
-    """Of state and step invariants, and of guards: two figures, or what a flag is."""
+    """State and step invariants and guards: the sentence has two figures, or a flag's value."""
     expr = ON_ENGINES[clause]
     names = [name.removeprefix("param.") for name in variables(expr) if "param." in name]
     holds = compiled(expr, 4, "v, p" if names else "v, w")
@@ -74,11 +74,11 @@ def test_every_formula_that_fails_is_told_with_its_figures(clause: str) -> None:
 
 
 def test_what_is_told_of_a_lost_row() -> None:
-    """It said “s1: slot none, turn none”."""
+    """The sentence used to be “s1: slot none, turn none”."""
     opened, waits = {"do": "open", "session": "s1"}, {"do": "step", "n": 2}
     commands = [opened, turn("r1", 3, 3), waits, {"do": "abort", "rid": "r1"}, waits]
-    found = violations("22790b-first-turn-abort", commands)
-    [rows] = [each for each in found if each.clause == "INV-ROWS.equation"]
+    violated = violations("22790b-first-turn-abort", commands)
+    [rows] = [violation for violation in violated if violation.clause == "INV-ROWS.equation"]
     assert str(rows) == (
         "INV-ROWS.equation, iteration 1: "
         "rows.free + slot_rows + req_rows + frame.rows is 3, rows.total is 4"
@@ -88,12 +88,12 @@ def test_what_is_told_of_a_lost_row() -> None:
 
 def test_the_iteration_is_told_where_there_is_more_than_one() -> None:
     commands = [{"do": "open", "session": "s1"}, turn("r1", 3, 4), {"do": "step", "n": 5}]
-    found = violations("27228c-batch-twice", commands)
-    assert found and {each.iteration for each in found} == {2}
-    assert all(", iteration 2: " in str(each) for each in found)
+    violated = violations("27228c-batch-twice", commands)
+    assert violated and {violation.iteration for violation in violated} == {2}
+    assert all(", iteration 2: " in str(violation) for violation in violated)
     alone = violations("27228c-batch-twice", [*commands[:2], *[{"do": "step", "n": 1}] * 5])
-    assert alone and {each.iteration for each in alone} == {None}
-    assert all("iteration" not in str(each) and telling(each) for each in alone)
+    assert alone and {violation.iteration for violation in alone} == {None}
+    assert all("iteration" not in str(violation) and telling(violation) for violation in alone)
 
 
 @pytest.mark.parametrize(

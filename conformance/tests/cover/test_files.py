@@ -1,4 +1,4 @@
-"""The one writer of files: whole or not at all, under no name that can be foreseen."""
+"""The writer of files: complete or not at all, with an unpredictable temporary name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRACE = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
 
 
 def trace(said: str) -> Trace:
-    """A trace whose driver said something."""
+    """Return a trace with a message of the driver."""
     rows = [Row({"do": "open", "session": "s1"})]
     broken = Violation("INV-ALIVE", "crash", said, said=said)
     return Trace(said, "cmd:x", "reference", EngineConfig(), 0, rows, [broken], minimal=False)
@@ -59,12 +59,12 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space"):
         write_whole(path, "new")
-    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
     assert path.read_text() == "old"
 
 
 def test_no_link_that_lies_in_wait_is_followed(tmp_path: Path) -> None:
-    """In a folder that others may write to: neither where the file goes nor beside it."""
+    """In a folder writable by others, neither the file nor its temporary file follows a link."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     out = tmp_path / "out"
@@ -93,7 +93,7 @@ def test_no_link_that_lies_in_wait_is_followed(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_always_writable(tmp_path: Path) -> None:
-    """A lone surrogate in what a driver says loses no finding; JSON keeps the very string."""
+    """A lone surrogate in a driver's message loses no finding. JSON preserves the exact string."""
     write_whole(tmp_path / "a.json", json.dumps(SURROGATE, ensure_ascii=False))
     assert json.loads((tmp_path / "a.json").read_bytes()) == SURROGATE
     itf.save(trace(SURROGATE), tmp_path / "t.itf.json")
@@ -131,12 +131,12 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["docs", "--out", "{file}"],
     ],
 )
-def test_a_folder_where_a_file_is_due(argv: list[str], here: Path, cli: Any) -> None:
-    """And a file where a folder is due: one line, status 2, before anything is run."""
-    file = here / "file"
+def test_a_folder_where_a_file_is_due(argv: list[str], workdir: Path, cli: Any) -> None:
+    """A folder in place of a file, or the reverse: one line, status 2, before anything is run."""
+    file = workdir / "file"
     file.write_text("")
-    cli.wrong([each.format(trace=TRACE, file=file) for each in argv])
-    assert list(here.iterdir()) == [file]
+    cli.wrong([word.format(trace=TRACE, file=file) for word in argv])
+    assert list(workdir.iterdir()) == [file]
 
 
 def test_a_replay_is_not_run_for_a_file_that_can_not_be(

@@ -1,4 +1,4 @@
-"""What a finding is named by, and by what it is recognised."""
+"""Identity of a finding, and recognition of findings by it."""
 
 from __future__ import annotations
 
@@ -30,33 +30,35 @@ def iteration(events: list[Event] | None, *violations: Violation) -> Iteration:
     return Iteration({"do": "step", "n": 1}, [snapshot], list(violations), judged=1)
 
 
-def found(events: list[Event] | None, *violations: Violation) -> str:
+def identity(events: list[Event] | None, *violations: Violation) -> str:
     return mark(iteration(events, *violations), violations[0]).id
 
 
 def test_it_is_named_by_what_is_not_ordinary() -> None:
-    assert found(RESTORE[:3], REAL) == "INV-OWNER.lost@T-RESTORE"
-    assert found(RESTORE[2:3], REAL) == "INV-OWNER.lost@T-EXTEND"
-    assert found([("T-DECODE", "s1", "r", {}), ("T-SAVE", "s1", "r", {})], REAL).endswith("@T-SAVE")
+    assert identity(RESTORE[:3], REAL) == "INV-OWNER.lost@T-RESTORE"
+    assert identity(RESTORE[2:3], REAL) == "INV-OWNER.lost@T-EXTEND"
+    assert identity([("T-DECODE", "s1", "r", {}), ("T-SAVE", "s1", "r", {})], REAL).endswith(
+        "@T-SAVE"
+    )
 
 
 def test_only_transitions_of_the_session_it_is_about_count() -> None:
-    assert found(RESTORE, REAL) == "INV-OWNER.lost@T-PLAIN-ABORT"
-    assert found(RESTORE, Violation("INV-HISTORY", "history", "", session="s1")).endswith(
+    assert identity(RESTORE, REAL) == "INV-OWNER.lost@T-PLAIN-ABORT"
+    assert identity(RESTORE, Violation("INV-HISTORY", "history", "", session="s1")).endswith(
         "@T-RESTORE"
     )
-    assert found(RESTORE, Violation("INV-PHASE", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
+    assert identity(RESTORE, Violation("INV-PHASE", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
 
 
 def test_what_the_spec_does_not_allow_comes_first() -> None:
     guard = Violation("INV-STEP", "guard", "needs idle", "T-SUBMIT")
     differs = Violation("INV-STEP", "state", "1, not 2", "T-EXTEND")
-    assert found(RESTORE, REAL, differs, guard) == "INV-OWNER.lost@T-SUBMIT"
-    assert found(RESTORE, differs, guard) == "INV-STEP.state@T-EXTEND"
+    assert identity(RESTORE, REAL, differs, guard) == "INV-OWNER.lost@T-SUBMIT"
+    assert identity(RESTORE, differs, guard) == "INV-STEP.state@T-EXTEND"
 
 
 def test_without_transitions_it_is_the_command() -> None:
-    assert found(None, REAL) == found([], REAL) == "INV-OWNER.lost@step"
+    assert identity(None, REAL) == identity([], REAL) == "INV-OWNER.lost@step"
     crash = Violation("INV-ALIVE", "crash", "KeyError: 'r17' in 3 batches")
     log = Iteration({"do": "close", "session": "s1"}, [], [crash])
     assert mark(log, crash).id == "INV-ALIVE.crash@close:KeyError-in-batches"
@@ -64,21 +66,21 @@ def test_without_transitions_it_is_the_command() -> None:
 
 
 def test_how_a_driver_failed_is_a_field_and_no_words() -> None:
-    """An engine may send any message, and has not failed as a driver by that."""
+    """The fault is a field of its own. An engine's message can't imitate a failed driver."""
     words = "garbage on the wire: 7"
     for fault, name in (("garbage", "driver:garbage"), (None, "step:garbage-on-the-wire")):
         crash = Violation("INV-ALIVE", "crash", words, fault=fault)
-        assert found(None, crash) == f"INV-ALIVE.crash@{name}"
+        assert identity(None, crash) == f"INV-ALIVE.crash@{name}"
     hang = Violation("INV-ALIVE", "hang", "no answer within 1 s", fault="hang")
-    assert found(None, hang) == "INV-ALIVE.hang@driver"
+    assert identity(None, hang) == "INV-ALIVE.hang@driver"
 
 
 def test_whom_it_was_seen_on_is_not_always_who_did_it() -> None:
     """INV-CONTENT: somebody else wrote over the KV of r1."""
     tokens = Violation("INV-CONTENT", "tokens", rid="r1")
     events: list[Event] = [("T-SAVE", "s1", "r1", {}), ("T-RETRACT", "s2", "r2", {})]
-    assert found(events, tokens).endswith("@T-RETRACT")
-    assert found(events, replace(tokens, invariant="INV-PHASE")).endswith("@T-SAVE")
+    assert identity(events, tokens).endswith("@T-RETRACT")
+    assert identity(events, replace(tokens, invariant="INV-PHASE")).endswith("@T-SAVE")
 
 
 @pytest.mark.parametrize(
@@ -97,23 +99,24 @@ def test_whom_it_was_seen_on_is_not_always_who_did_it() -> None:
 def test_a_longer_example_is_recognised(
     known: tuple[str, ...], seen: tuple[str, ...], same: bool
 ) -> None:
-    old, new = (Mark("INV-OWNER.lost", each, "step") for each in (known, seen))
+    old, new = (Mark("INV-OWNER.lost", transitions, "step") for transitions in (known, seen))
     assert old.explains(new) is same
     assert not old.explains(Mark("INV-OWNER.shared", seen, "step"))
 
 
 def test_a_finding_is_named_by_more_than_the_reporting() -> None:
-    """INV-SUM-FULL.reported comes first in the list, and says nothing of the memory."""
+    """INV-SUM-FULL.reported comes first in the list, but tells nothing about the memory."""
     assert lead([NOISE, REAL]) is REAL and lead([NOISE]) is NOISE
     assert Violation("INV-CHECKER", "alarm").reporting and not REAL.reporting
 
 
 def test_an_example_goes_on_with_a_clause_set_aside() -> None:
-    """Also in the middle of `step 3`; what else breaks then is seen."""
+    """An example continues after an ignored clause, even within `step 3`. Later violations are
+    seen."""
     asked: list[set[str]] = []
 
     def passes(entry: Iteration) -> bool:
-        asked.append({each.clause for each in entry.violations})
+        asked.append({violation.clause for violation in entry.violations})
         return True
 
     engine = InProcessEngine("22213-double-count")

@@ -1,4 +1,4 @@
-"""The folder of traces: a file per finding, at once; a disk that is full is told."""
+"""The folder of traces gets a file per finding, at once, and reports a full disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slotproof.traces.record import Row
 
 
 def finding(transition: str, length: int = 1) -> Finding:
-    """A leak at a transition, in so many commands."""
+    """Return a leak at a transition, in ``length`` commands."""
     rows = [Row({"do": "step", "n": 1})] * length
     violations = [Violation("INV-OWNER", "lost", "x")]
     trace = Trace("e 1", "x", "reference", CONFIGS["p1"], 0, rows, violations, minimal=False)
@@ -48,8 +48,8 @@ def test_files_by_number_follow_the_order_of_findings(tmp_path: Path) -> None:
 def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
     """The same command in another environment starts another build."""
     other = replace(SAVE, trace=replace(SAVE.trace, engine="e 2/b"))
-    for each in (SAVE, other, other, SAVE):
-        Folder(tmp_path, by_mark("x")).keep([each])
+    for finding in (SAVE, other, other, SAVE):
+        Folder(tmp_path, by_mark("x")).keep([finding])
     assert lengths(tmp_path) == {
         "x-INV-OWNER.lost@T-SAVE.itf.json": 2,
         "x-INV-OWNER.lost@T-SAVE-e-2-b.itf.json": 2,
@@ -62,7 +62,7 @@ def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
 
 
 def test_two_shapes_of_one_identity_have_a_file_each(tmp_path: Path) -> None:
-    """A gate may meet both; until November 2026 the second took the place of the first."""
+    """A gate may meet both. Until November 2026 the second replaced the first."""
     longer = replace(SAVE, trace=CLOSE.trace)
     assert longer.id == SAVE.id
     folder = Folder(tmp_path, by_mark("x"))
@@ -77,17 +77,17 @@ def test_two_shapes_of_one_identity_have_a_file_each(tmp_path: Path) -> None:
 
 
 def test_a_build_is_named_by_its_command_and_its_environment() -> None:
-    """So that traces of two have two names, whatever is cut off a long command."""
+    """Traces of two builds get two names, even if a long command is cut off."""
     long = [f"cmd:{'/deep' * 20}/{env}/bin/python driver.py" for env in ("old", "new")]
     specs = [*map(EngineSpec, long), EngineSpec("sglang")]
     specs += [EngineSpec("sglang", Path(f"/envs/{env}/bin/python")) for env in ("old", "new")]
-    stems = [each.stem for each in specs]
+    stems = [spec.stem for spec in specs]
     assert len(set(stems)) == 5 and stems[2] == "sglang"
     assert max(map(len, stems)) < 90
 
 
 def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:
-    """Shrunk, it turned out to be another one; a file that was there before stays."""
+    """Shrunk, the finding turned out to be another one. A file from an earlier run stays."""
     (tmp_path / "x-of-last-week.itf.json").write_text("")
     folder = Folder(tmp_path, by_mark("x"))
     folder.keep([SAVE, CLOSE])
@@ -104,7 +104,7 @@ def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:
 def test_what_can_not_be_written_is_told_of_that_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, and no more when a shorter one could be."""
+    """A failed write is not repeated. Its problem is reported until a shorter trace is written."""
     folder, save, tried = Folder(tmp_path, by_mark("x")), itf.save, []
 
     def full(trace: Trace, path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_can_not_be_written_is_told_of_that_finding(
 
 @pytest.mark.parametrize("distinct", [1, 2])
 def test_a_plain_run_ends_with_so_many_findings(distinct: int, tmp_path: Path) -> None:
-    """And a campaign that shrinks a finding leaves no file of what it was before."""
+    """Shrinking a finding leaves no file of its earlier trace."""
     plan = Plan({"p1": CONFIGS["p1"]}, distinct=distinct)
     folder = Folder(tmp_path, by_mark("x"))
     outcome = campaign.run(InProcessEngine("leak-full"), "x", plan, keep=folder.keep)

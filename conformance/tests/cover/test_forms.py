@@ -1,4 +1,4 @@
-"""Every form of a trace: what is in it, and that nothing of a hostile trace gets out of it."""
+"""Content of every form of a trace, and protection against hostile traces."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from slotproof.traces import itf
 ROOT = Path(__file__).parents[3]
 FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
 ALWAYS = [name for name in forms.FORMS if name not in ("issue", "script")]
-"""Forms that every trace has which can be run again; the others are in `test_alone.py`."""
+"""Forms of every replayable trace. `test_alone.py` tests the rest."""
 TRACE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
 OF_A_RELEASE = ROOT / "docs" / "findings" / "sglang-0.5.18-stub-takes-slot.itf.json"
-"""A trace that has every form."""
+"""A trace with every form."""
 
 
 class Page(HTMLParser):
-    """What a browser would see: tags with attributes, and the text of each."""
+    """Tags with attributes, and their text, as read by a browser."""
 
     def __init__(self, document: str) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_every_finding_in_every_form(path: Path, form: str) -> None:
         page = Page(shown)
         marked = [attrs for tag, attrs in page.tags if tag == "tbody" and "data-beat" in attrs]
         bad = [attrs for attrs in marked if "bad" in (attrs["class"] or "").split()]
-        assert {each["data-beat"] for each in bad} == {marked[-1]["data-beat"]}
+        assert {attrs["data-beat"] for attrs in bad} == {marked[-1]["data-beat"]}
     elif form == "pytest":
         ast.parse(shown)
     else:
@@ -68,7 +68,7 @@ def test_every_finding_in_every_form(path: Path, form: str) -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    """It opens from disk, without a network."""
+    """The page opens from disk, without a network."""
     page = Page(forms.form("html", load_trace(FINDINGS[0]), "x"))
     assert not [attrs for _, attrs in page.tags if "src" in attrs]
     links = [attrs["href"] or "" for _, attrs in page.tags if "href" in attrs]
@@ -78,10 +78,10 @@ def test_the_page_loads_nothing() -> None:
 
 
 def test_nothing_of_a_hostile_trace_becomes_markup(hostile: Trace) -> None:
-    """The page has the tags that it has for any trace, and the one script."""
+    """The page has the same tags as for any trace, and only slotproof's script."""
     shown = forms.form("html", hostile, hostile.engine)
     page, honest = Page(shown), Page(forms.form("html", load_trace(FINDINGS[0]), "x"))
-    # (q: what the engine's own check says)
+    # `q` holds the report of the engine's own check.
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in honest.tags} | {"q"}
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
     assert page.scripts == honest.scripts
@@ -100,7 +100,7 @@ def test_nothing_of_a_hostile_trace_becomes_markdown(hostile: Trace) -> None:
 
 
 def test_nothing_of_a_hostile_trace_becomes_python(hostile: Trace) -> None:
-    """Only calls of literals, whatever is in the strings; they are the trace's."""
+    """Whatever the strings contain, the file has only calls with the trace's literals."""
     tree = ast.parse(forms.form("pytest", hostile, "x"))
     kinds = [type(node).__name__ for node in tree.body]
     assert kinds == ["Expr", "ImportFrom", "Assign", "Assign", "FunctionDef"]
@@ -112,7 +112,7 @@ def test_nothing_of_a_hostile_trace_becomes_python(hostile: Trace) -> None:
     assert len(calls) == len(block.body) == 4
     submit = calls[2]
     assert isinstance(submit, ast.Call)
-    given = {each.arg: ast.literal_eval(each.value) for each in submit.keywords}
+    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in submit.keywords}
     assert given["rid"] == hostile.engine and given["tokens"] == [1]
 
 
@@ -158,17 +158,17 @@ def test_a_trace_names_what_replays_it() -> None:
     assert text.again(trace, "x", EngineSpec("sglang==0.5.23", step_timeout=300)) == (
         "slotproof replay x --engine sglang==0.5.23 --step-timeout 300"
     )
-    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
-    head = Build(mine.argument, "sglang", "0.5.23", "", fingerprint="9e29")
+    own_spec = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
+    head = Build(own_spec.argument, "sglang", "0.5.23", "", fingerprint="9e29")
     trace = replace(trace, spec="sglang", build=head)
     assert 'FOUND_ON = "sglang@my env/bin/python"' in scripted.render(trace)
-    assert text.again(trace, "x", mine) == (
+    assert text.again(trace, "x", own_spec) == (
         "slotproof replay x --engine 'sglang@my env/bin/python' --step-timeout 60"
     )
 
 
 def test_every_command_has_a_call(tmp_path: Path) -> None:
-    """A scenario offers what a trace can hold."""
+    """A scenario offers every command of a trace."""
     from slotproof.protocol.commands import FIELDS
 
     with Scenario("reference", {"draft": 3}) as engine:
@@ -190,7 +190,7 @@ def test_every_command_has_a_call(tmp_path: Path) -> None:
         engine.tick(1)
         engine.ignore("INV-ONCE.reported")
         done = {entry.command["do"] for entry in engine.referee.log}
-    # The reference drafts by itself; other engines are given drafts by hand.
+    # The reference drafts by itself. Other engines get drafts by command.
     assert {*done, "draft"} == set(FIELDS)
 
 
@@ -222,7 +222,7 @@ def test_all_forms_of_many_traces_and_an_index(tmp_path: Path, cli: Any) -> None
     shown = cli(["show", "--all", "--out", str(out), *argv])
     assert shown == f"3 traces in up to 6 forms: {out}/index.html\n"
     names = {path.name for path in out.iterdir()}
-    assert len(names) == 15  # those on the reference have no script that needs the engine alone
+    assert len(names) == 15  # traces of the reference have no issue and no script
     alone = {"sglang-0.5.10.post1-abort-running.issue.md"}
     assert {name for name in names if name.endswith(".issue.md")} == alone
     assert {"double-count.html", "double-count-2.md", "test_double_count_2.py"} <= names
@@ -249,7 +249,7 @@ def test_wrong_use(tmp_path: Path, cli: Any) -> None:
 
 @pytest.mark.parametrize("name", forms.FORMS)
 def test_the_form_is_taken_from_the_end_of_the_file(name: str, tmp_path: Path) -> None:
-    """One table of endings says both; a form that is asked for, too, may agree."""
+    """One table maps file extensions to forms. An equal --format may be given too."""
     out, again = (tmp_path / f"{stem}{forms.ENDINGS[name]}" for stem in ("a", "b"))
     asks = ["--format", name, "--out", str(again)]
     assert status(["show", str(OF_A_RELEASE), *asks]) == 0
@@ -276,14 +276,16 @@ def test_a_file_without_an_end_is_text_and_json_is_json(tmp_path: Path) -> None:
         (["--format", "text", "--open"], "--format and --open ask for two forms"),
     ],
 )
-def test_two_forms_at_once_are_one_line(argv: list[str], text: str, here: Path, cli: Any) -> None:
+def test_two_forms_at_once_are_one_line(
+    argv: list[str], text: str, workdir: Path, cli: Any
+) -> None:
     trace = str(TRACE.absolute())
     assert text in cli.wrong(["show", trace, *argv])
-    assert not [*here.iterdir()]
+    assert not [*workdir.iterdir()]
 
 
 def test_a_page_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
-    """In the browser there is; where there is none, in one line where it lies."""
+    """The page opens in the browser. Without a browser, one line names the file."""
     asked: list[str] = []
 
     def browser(url: str) -> bool:
@@ -329,11 +331,11 @@ def test_iterations_that_make_no_sense(tmp_path: Path, cli: Any) -> None:
         cli.wrong(["show", "--format", "html", str(path)])
 
 
-def test_a_trace_of_the_spec_alone(here: Path, cli: Any) -> None:
-    """What `prove --mutant` writes has transitions and no commands: text only."""
+def test_a_trace_of_the_spec_alone(workdir: Path, cli: Any) -> None:
+    """`prove --mutant` writes transitions and no commands: text is the only form."""
     pytest.importorskip("z3")
     status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
-    (path,) = (here / "slotproof-traces").glob("spec-*.itf.json")
+    (path,) = (workdir / "slotproof-traces").glob("spec-*.itf.json")
     shown = cli(["show", str(path)])
     assert "violated by the spec with 22862-no-free-tail" in shown
     assert "T-RESTORE" in shown
@@ -346,7 +348,7 @@ def test_a_trace_of_the_spec_alone(here: Path, cli: Any) -> None:
 
 @pytest.mark.parametrize("name", ["text", "markdown", "html"])
 def test_a_trace_without_states_says_so(name: str) -> None:
-    """Nothing is made up about steps that nobody kept; no command is shown that can't work."""
+    """Missing steps are not invented, and no unusable command is shown."""
     shown = forms.form(name, load_trace(TRACE).without_states(), "T.itf.json")
     assert "no states" in shown and "--out FILE" in shown
     assert "Waits in the inbox" not in shown and "--against" not in shown

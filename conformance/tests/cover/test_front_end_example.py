@@ -1,4 +1,4 @@
-"""The example of a front end's clauses, on a log of the fuzz corpus: each passes and fails."""
+"""The example of a front end's clauses passes and fails on a log of the fuzz corpus."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_clauses_hold_or_fail(case: str) -> None:
     heard, clauses = CASES[case]
     example = runpy.run_path(str(EXAMPLE))
     answers = example["produced"](example["read"](str(LOG)))
-    found = example["violations"](heard, answers)
-    assert [line.partition(":")[0] for line in found] == clauses
+    violated = example["violations"](heard, answers)
+    assert [line.partition(":")[0] for line in violated] == clauses
 
 
 @pytest.mark.parametrize(("heard", "status"), [([FIRST, SECOND], 0), ([FIRST], 1)])
 def test_the_program_reads_two_files(heard: list[Message], status: int, tmp_path: Path) -> None:
     path = tmp_path / "heard.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in heard))
+    path.write_text("".join(json.dumps(message) + "\n" for message in heard))
     argv = [sys.executable, str(EXAMPLE), str(path), str(LOG)]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (status, "")

@@ -1,4 +1,4 @@
-"""The gate: what is known passes whatever the seed, what is new fails, what is fixed is told."""
+"""The gate passes listed findings for any seed, fails on new findings and reports fixed ones."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ pytestmark = pytest.mark.usefixtures("earned")
 
 
 @pytest.fixture
-def out(here: Path) -> Path:
-    """Where traces go: nothing else is written."""
-    return here / "slotproof-traces"
+def out(workdir: Path) -> Path:
+    """Return the folder of traces. Nothing else is written."""
+    return workdir / "slotproof-traces"
 
 
 def statuses(said: Any) -> dict[str, str]:
-    return {each["name"]: each["status"] for each in said["groups"]}
+    return {group["name"]: group["status"] for group in said["groups"]}
 
 
-# Its life ----------------------------------------------------------------------------------------
+# Life of a baseline ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_the_life_of_a_baseline(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Found, written with its trace, explained by hand, known from then on, fixed one day."""
+    """Found, written with its trace, explained by hand, accepted from then on, one day fixed."""
     path = tmp_path / "known" / "b.json"
     path.parent.mkdir()
     code, said = cli.ran("gate", written(path), "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [cause["name"] for cause in said["new"]] == [NOISE]
     assert Path(said["new"][0]["findings"][0]["trace"]).parent.name == out.name
     path.unlink()
 
     code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
-    assert code == 0 and [each["name"] for each in said["new"]] == [NOISE], "added is accepted"
+    assert code == 0 and [cause["name"] for cause in said["new"]] == [NOISE], "added is accepted"
     (group,) = baseline.load(path).groups
     assert group.seen_as == (NOISE,) and group.unexplained
     assert (path.parent / group.traces[0]).exists()
@@ -90,19 +90,19 @@ def test_what_it_says(tmp_path: Path, out: Path, cli: Any) -> None:
     assert "not seen        crash: no reason is given" in lines
     assert f"warning         {path}: crash has no reason" in lines
     assert not any("another" in line for line in lines)
-    assert lines[-1] == "green: nothing new, 2 known (seed 0)"
+    assert lines[-1] == "green: nothing new, 2 in the baseline (seed 0)"
     assert not [*out.glob("*")], "what is known is not kept"
 
 
 @pytest.mark.slow
 def test_findings_of_one_bug_become_one_group(tmp_path: Path, out: Path, cli: Any) -> None:
-    """#22862 is seen at the restore and at the retract, and at more with another seed: that is no
-    reason to fail. Another bug is."""
+    """#22862 is seen at the restore and the retract, and elsewhere with another seed. The gate
+    still passes. Another bug fails it."""
     path = tmp_path / "b.json"
     code, said = cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--update")
     (cause,) = said["new"]
     assert code == 0 and len(cause["findings"]) > 1 and cause["why"].startswith("as if T-RE")
-    for seed in ("4", "5", "6"):  # a baseline of one search knows too few shapes of it
+    for seed in ("4", "5", "6"):  # one search finds too few shapes of the bug
         cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--seed", seed, "--update")
     for seed in ("1", "2", "3"):
         code, said = cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--seed", seed)
@@ -116,7 +116,7 @@ def test_findings_of_one_bug_become_one_group(tmp_path: Path, out: Path, cli: An
 
 
 def test_a_fixed_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Its trace passes, so what has its identity is another bug."""
+    """The group's trace passes, so a finding with the group's identity is another bug."""
     path = tmp_path / "b.json"
     cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     document = json.loads(path.read_text())
@@ -127,12 +127,12 @@ def test_a_fixed_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> N
     trace.write_text(json.dumps(text))
     path.write_text(json.dumps(document))
     code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [cause["name"] for cause in said["new"]] == [NOISE]
     assert said["groups"][0]["traces"][0]["status"] == "fixed"
 
 
 def of_one_trace(tmp_path: Path, cli: Any) -> tuple[Path, Path, Any]:
-    """A baseline of the double count, and its trace, to be changed."""
+    """Return a baseline of the double count, and its trace, to be changed."""
     path = tmp_path / "b.json"
     cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     trace = path.parent / baseline.load(path).groups[0].traces[0]
@@ -140,10 +140,10 @@ def of_one_trace(tmp_path: Path, cli: Any) -> tuple[Path, Path, Any]:
 
 
 def test_a_trace_that_breaks_more_is_new(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Known traces see a new bug at once, without any search for it."""
+    """Replaying listed traces finds a new bug at once, without a search."""
     path, trace, text = of_one_trace(tmp_path, cli)
-    found = text["#meta"]["slotproof"]
-    found["violated"] = [each for each in found["violated"] if each["invariant"] == "INV-SUM-FULL"]
+    meta = text["#meta"]["slotproof"]
+    meta["violated"] = [entry for entry in meta["violated"] if entry["invariant"] == "INV-SUM-FULL"]
     trace.write_text(json.dumps(text))
     code, said = cli.ran("gate", path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
     assert code == 1 and len(said["new"]) == 1
@@ -154,13 +154,13 @@ def test_a_trace_that_breaks_more_is_new(tmp_path: Path, out: Path, cli: Any) ->
 def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
     tmp_path: Path, out: Path, cli: Any
 ) -> None:
-    """What it breaks instead is new, and belongs to no group for being seen there."""
+    """The violation met instead is new. It joins no group just because a group's trace met it."""
     path, trace, text = of_one_trace(tmp_path, cli)
     text["states"].append(text["states"][-1])
     text["#meta"]["slotproof"]["length"] = len(text["states"])
     trace.write_text(json.dumps(text))
     code, said = cli.ran("gate", path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
-    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [cause["name"] for cause in said["new"]] == [NOISE]
     (told,) = said["groups"][0]["traces"]
     assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
 
@@ -175,29 +175,29 @@ def test_a_group_that_nobody_looks_at_is_a_warning(tmp_path: Path, out: Path, cl
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     path = written(tmp_path / "b.json", other, {**other, "engine": "reference*"})
     said = cli(["gate", str(path), "--engine", "reference", *SMALL])
-    assert "warning         1 group of the baseline not looked at: `engine` does not match" in said
+    assert "warning         1 group of the baseline not checked: `engine` does not match" in said
 
 
 def test_a_baseline_of_another_engine_is_not_green(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Who forgets --engine would search the reference for minutes, and find it green for ever."""
+    """Without --engine, the gate would search the reference for minutes and always pass."""
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     path = written(tmp_path / "b.json", other)
-    assert "is about sglang 0.5.10*, and the reference engine is run by" in cli.wrong(
+    assert "is about sglang 0.5.10*, and --engine is the reference engine" in cli.wrong(
         ["gate", str(path)]
     )
 
 
 def test_an_update_keeps_the_trace_that_is_there(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Another shape of what has the same name gets a number."""
+    """A second trace under the same name gets a number."""
     path = tmp_path / "b.json"
     for _ in range(2):
         path.unlink(missing_ok=True)
         cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
-    names = sorted(each.name for each in (tmp_path / "b-traces").iterdir())
+    names = sorted(file.name for file in (tmp_path / "b-traces").iterdir())
     assert names == [f"{NOISE}-2.itf.json", f"{NOISE}.itf.json"]
 
 
-# What is one bug ---------------------------------------------------------------------------------
+# Findings of one bug -----------------------------------------------------------------------------
 
 
 def known(id_: str = "INV-INFLIGHT.iff@T-REJECT", what: str = "", **more: Any) -> Symptoms:
@@ -213,10 +213,13 @@ CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it a
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("symptoms", "why"),
     [
         ({"id_": "INV-INFLIGHT.iff@T-PARK", "telling": ["T-REJECT", "T-PARK"]}, "departs in"),
-        ({"id_": "INV-COVER.idle@T-PARK", "changes": ["it also sets it"]}, "the same explains"),
+        (
+            {"id_": "INV-COVER.idle@T-PARK", "changes": ["it also sets it"]},
+            "the same change of the spec explains",
+        ),
         ({"id_": "INV-INFLIGHT.iff@T-PARK", "telling": ["T-PARK"]}, None),
         ({"departs": ["session.inflight", "slot.A"]}, None),
         ({"departs": ["session.inflight >"]}, None),
@@ -229,22 +232,22 @@ CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it a
         ({"what": "rows"}, None),
     ],
 )
-def test_what_has_a_cause_in_common(found: dict[str, Any], why: str | None) -> None:
-    """What had to happen, where the state departs, what is broken: all of it, or it is new."""
-    fields = {"telling": ["T-REJECT"], "departs": ["session.inflight"], **found}
+def test_what_has_a_cause_in_common(symptoms: dict[str, Any], why: str | None) -> None:
+    """Necessary transitions, departures of the state and broken clauses must all match."""
+    fields = {"telling": ["T-REJECT"], "departs": ["session.inflight"], **symptoms}
     said = same(known(**fields), [CLAIM])
     assert (said is None) == (why is None) and (why or "") in (said or "")
 
 
 def test_what_every_request_goes_through_needs_the_guard_that_it_broke() -> None:
-    """Or any leak of any request would be that bug."""
+    """Without the guard, any leak of any request would count as the listed bug."""
     width = ["T-DECODE against “width”"]
     leak: dict[str, Any] = {"id_": "INV-OWNER.lost@T-DECODE", "departs": ["full.available <"]}
     narrow = known(**leak, guards=width)
     it = AcceptedFindings(bugs=(Bug(frozenset([narrow.mark.id]), (narrow,)),))
     for guards, is_known in ((width, True), (["T-DECODE against “d”"], False), ([], False)):
-        found = known(**leak, guards=guards)
-        assert bool(same(found, [narrow])) == is_known == it.recognises(found)
+        symptoms = known(**leak, guards=guards)
+        assert bool(same(symptoms, [narrow])) == is_known == it.recognises(symptoms)
 
 
 def test_stops_with_the_same_words_are_one() -> None:
@@ -254,8 +257,8 @@ def test_stops_with_the_same_words_are_one() -> None:
 
 
 def test_the_search_passes_over_what_is_known_and_nothing_more() -> None:
-    """An identity alone says too little: the same one, without what the known bug needs, or with a
-    page lost beside it, is looked at."""
+    """An identity alone is too little. The search reports the same identity without the listed
+    bug's transition, or with a lost page beside it."""
     it = AcceptedFindings(bugs=(Bug(frozenset([CLAIM.mark.id]), (CLAIM,)),))
     assert it.recognises(replace(CLAIM, minimal=False))
     assert not it.recognises(replace(CLAIM, telling=frozenset()))
@@ -282,22 +285,25 @@ GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
     ("text", "message"),
     [
         ('{\n"slotproof_baseline": 2,\n', "b.json: not JSON: EOF while parsing a value at line 3"),
-        ("[]", "b.json: is no baseline: --update makes one"),
+        ("[]", "b.json is not a baseline: create one with --update"),
         (
             '{"slotproof_baseline": 3, "groups": []}',
-            "b.json: the baseline is of version 3, this is 2",
+            "b.json: the baseline has version 3, slotproof reads 2",
         ),
-        ('{"slotproof_baseline": 1, "findings": []}', "b.json: the baseline is of version 1"),
+        ('{"slotproof_baseline": 1, "findings": []}', "b.json: the baseline has version 1"),
         ('{"slotproof_baseline": 2, "findings": []}', "b.json: Field required"),
         (f'[{GOOD}, {{"reason": "x"}}]', "entry 2, name: Field required"),
         ('[{"name": "../a", "reason": "x"}]', "entry 1, name: String should match pattern"),
         ('[{"name": "a", "seen_as": ["lost"]}]', "entry 1, seen_as, 0: String should match"),
         (f'[{GOOD[:-1]}, "why": 1}}]', "entry 1, why: Extra inputs are not permitted"),
         ('[{"name": "a", "seen_as": ["INV-OWNER.gone@T-X"]}]', "no clause 'INV-OWNER.gone'"),
-        ('[{"name": "a", "traces": ["/etc/passwd"]}]', "entry 1: the trace '/etc/passwd' does not"),
-        ('[{"name": "a", "traces": ["x/../../y"]}]', "entry 1: the trace 'x/../../y' does not"),
+        (
+            '[{"name": "a", "traces": ["/etc/passwd"]}]',
+            "entry 1: the trace '/etc/passwd' is outside",
+        ),
+        ('[{"name": "a", "traces": ["x/../../y"]}]', "entry 1: the trace 'x/../../y' is outside"),
         ('[{"name": "a", "traces": ["no.itf.json"]}]', "no.itf.json: No such file or directory"),
-        (f"[{GOOD}, {GOOD}]", "entry 2: a of * is there twice"),
+        (f"[{GOOD}, {GOOD}]", "entry 2: a of * is listed twice"),
     ],
 )
 def test_a_broken_baseline_is_one_line(
@@ -310,7 +316,7 @@ def test_a_broken_baseline_is_one_line(
 
 
 def test_a_broken_trace_is_one_line(tmp_path: Path, out: Path, cli: Any) -> None:
-    """Before the engine is started: there is none of that name."""
+    """The trace is read before the engine starts. There is no engine of this name."""
     path = written(tmp_path / "b.json", {"name": "a", "traces": ["t.itf.json"]})
     (tmp_path / "t.itf.json").write_text("{}")
     assert "t.itf.json" in cli.wrong(["gate", str(path), "--engine", "reference:nope", *SMALL])
@@ -319,7 +325,7 @@ def test_a_broken_trace_is_one_line(tmp_path: Path, out: Path, cli: Any) -> None
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["/no/such/file"], "No such file or directory; --update makes one"),
+        (["/no/such/file"], "No such file or directory; create it with --update"),
         (["{file}", "--jobs", "0"], "--jobs must be at least 1"),
         (["{file}", "--examples", "0"], "--examples must be at least 1"),
         (["{file}", "--seconds", "0"], "--seconds"),
@@ -328,11 +334,11 @@ def test_a_broken_trace_is_one_line(tmp_path: Path, out: Path, cli: Any) -> None
 )
 def test_wrong_usage(more: list[str], message: str, tmp_path: Path, out: Path, cli: Any) -> None:
     file = str(written(tmp_path / "b.json"))
-    assert message in cli.wrong(["gate", *(each.format(file=file) for each in more)])
+    assert message in cli.wrong(["gate", *(word.format(file=file) for word in more)])
 
 
 class Teller(InProcessEngine):
-    """Tells of a transition that there is not, and calls itself like a pattern."""
+    """An engine that reports an unknown transition, and has a pattern as its name."""
 
     name = "mine[a]"
 
@@ -346,14 +352,14 @@ class Teller(InProcessEngine):
 def test_a_strangers_words_are_in_no_identity(
     tmp_path: Path, out: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An identity is part of file names and of baselines, which have to be read again."""
+    """Identities are part of file names and of baselines, and both must be readable again."""
     monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
     path = tmp_path / "b.json"
     more = ["--engine", "stranger:Teller", *SMALL]
     code, said = cli.ran("gate", path, *more, "--update")
-    assert code == 0 and [each["name"] for each in said["new"]] == ["INV-STEP.unknown@event"]
-    files = {each for each in tmp_path.rglob("*") if each.is_file()} - {path}
-    assert files and all(each.parent in (out, tmp_path / "b-traces") for each in files)
+    assert code == 0 and [cause["name"] for cause in said["new"]] == ["INV-STEP.unknown@event"]
+    files = {file for file in tmp_path.rglob("*") if file.is_file()} - {path}
+    assert files and all(file.parent in (out, tmp_path / "b-traces") for file in files)
     code, said = cli.ran("gate", path, *more)
     assert code == 0 and not said["new"]
 
@@ -365,4 +371,4 @@ def test_an_update_keeps_order_and_reasons() -> None:
     added = new.groups[1]
     assert added.unexplained and added.engine == "e 1"
     again = new.with_new("INV-OWNER.lost@T-CLOSE", "e 1")
-    assert len({each.name for each in again.groups}) == 3
+    assert len({group.name for group in again.groups}) == 3

@@ -1,4 +1,4 @@
-"""A gate with a base: what the base does as well is no reason to fail, whoever's search met it."""
+"""A gate with a base does not fail on the base's findings, whichever search met them."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ SMALL = ["--config", "p1", "--examples", "12"]
 pytestmark = pytest.mark.usefixtures("earned")
 
 
-def test_what_the_base_does_too_is_known(here: Path, cli: Any) -> None:
+def test_what_the_base_does_too_is_known(workdir: Path, cli: Any) -> None:
     code, said = cli.ran("gate", "--base", DOUBLE, "--engine", DOUBLE, *SMALL)
     assert code == 0 and not said["new"]
     assert said["base"]["engine"] == said["engine"] and said["base"]["findings"] == [NOISE]
     (group,) = said["groups"]
     assert group["status"] == "still there" and not group["unexplained"]
     (trace,) = group["traces"]
-    assert (here / trace["file"]).is_file() and Path(trace["file"]).parent.name == "base"
+    assert (workdir / trace["file"]).is_file() and Path(trace["file"]).parent.name == "base"
 
 
-def test_what_the_head_does_alone_is_new(here: Path, cli: Any) -> None:
+def test_what_the_head_does_alone_is_new(workdir: Path, cli: Any) -> None:
     code, said = cli.ran("gate", "--base", "reference", "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [cause["name"] for cause in said["new"]] == [NOISE]
     assert said["base"]["findings"] == [] and said["groups"] == []
     lines = cli(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL], 1).splitlines()
     assert lines[0].startswith("engine          reference 1 with 22213-double-count")
     assert lines[1].startswith("base            reference 1: ") and "12 examples" in lines[1]
-    assert lines[-1] == "1 new cause, 0 known (seed 0)"
+    assert lines[-1] == "1 new cause, 0 in the baseline or the base (seed 0)"
 
 
-def test_what_the_head_does_no_more_is_fixed(here: Path, cli: Any) -> None:
+def test_what_the_head_does_no_more_is_fixed(workdir: Path, cli: Any) -> None:
     code, said = cli.ran("gate", "--base", DOUBLE, "--engine", "reference", *SMALL)
-    assert code == 0 and [each["status"] for each in said["groups"]] == ["fixed"]
+    assert code == 0 and [group["status"] for group in said["groups"]] == ["fixed"]
 
 
 @pytest.mark.slow
-def test_a_bug_beside_that_of_the_base_is_new(here: Path, cli: Any) -> None:
+def test_a_bug_beside_that_of_the_base_is_new(workdir: Path, cli: Any) -> None:
     both = f"{DOUBLE}+leak-full"
     more = ["--config", "p1", "--examples", "24"]
     code, said = cli.ran("gate", "--base", DOUBLE, "--engine", both, *more)
@@ -59,16 +59,16 @@ def test_a_bug_beside_that_of_the_base_is_new(here: Path, cli: Any) -> None:
 
 
 def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> None:
-    """The head's search met it: the base, which has it, is asked."""
+    """Only the head's search met the finding. Its trace is then replayed on the base."""
     plan = Plan({"p1": CONFIGS["p1"]}, examples=12, distinct=None)
     folder = Folder(tmp_path, by_mark("head"))
     for base, known in (("reference", False), (DOUBLE, True)):
         head = compared.look(
             EngineSpec(DOUBLE), Baseline(folder=tmp_path), plan, 1, folder, lambda *_: None
         )
-        assert [each.new for each in head.judged] == [True]
+        assert [entry.new for entry in head.judged] == [True]
         compared.against(EngineSpec(base), EngineSpec(DOUBLE), "the base", head, folder)
-        assert [each.new for each in head.judged] == [not known]
+        assert [entry.new for entry in head.judged] == [not known]
         if known:
             (group,) = head.gate.baseline.groups
             assert head.judged[0].group == group
@@ -77,39 +77,39 @@ def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> No
 
 
 def test_a_bug_comes_from_the_one_method_that_differs(
-    here: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+    workdir: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def package(spec: EngineSpec) -> Path:
-        folder = here / spec.text.partition(":")[2] / "e"
+        folder = workdir / spec.text.partition(":")[2] / "e"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "slot.py").write_text(f"def save():\n    return {spec.text!r}\n")
         return folder
 
     monkeypatch.setattr(EngineSpec, "package", package)
     code, said = cli.ran("gate", "--base", "reference", "--engine", DOUBLE, *SMALL)
-    why = "its Python files differ from the base's in save in e/slot.py alone"
-    assert code == 1 and [each["why"] for each in said["new"]] == [why]
+    why = "the build's Python files differ from the base's only in save in e/slot.py"
+    assert code == 1 and [cause["why"] for cause in said["new"]] == [why]
 
 
-def test_a_baseline_counts_on_both(here: Path, cli: Any) -> None:
-    """A group that was about the base is about the head as well; its reason stays."""
+def test_a_baseline_counts_on_both(workdir: Path, cli: Any) -> None:
+    """A group about the base also applies to the head, and its reason stays."""
     group = {"name": "noise", "reason": "#22213", "engine": "*double-count", "seen_as": [NOISE]}
     Path("b.json").write_text(json.dumps({"slotproof_baseline": 2, "groups": [group]}))
     head = "reference:22213-double-count+37502-parked-not-counted"
     code, said = cli.ran("gate", "b.json", "--base", DOUBLE, "--engine", head, *SMALL)
     assert code == 0 and said["base"]["findings"] == [NOISE]
-    assert [(each["name"], each["reason"]) for each in said["groups"]] == [("noise", "#22213")]
+    assert [(group["name"], group["reason"]) for group in said["groups"]] == [("noise", "#22213")]
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "gate needs a baseline, or --base with the build to compare with"),
+        ([], "gate needs a BASELINE, or --base with the build to compare with"),
         (["b.json", "--base", DOUBLE, "--update"], "leave out --base"),
         (["--base", "reference:nope"], "nope"),
-        (["--base", "sglang==0.5.18"], "--base sglang==0.5.18 needs --engine: the default is"),
+        (["--base", "sglang==0.5.18"], "--base sglang==0.5.18 needs an --engine other than"),
         (["--base", DOUBLE, "--engine", "reference:nope"], "nope"),
     ],
 )
-def test_wrong_usage(more: list[str], message: str, here: Path, cli: Any) -> None:
+def test_wrong_usage(more: list[str], message: str, workdir: Path, cli: Any) -> None:
     assert message in cli.wrong(["gate", *more])

@@ -1,4 +1,4 @@
-"""A gate looks at a build behind patches of known bugs, and for a part of its time without."""
+"""A gate searches a build with patches in place, and for a part of its time without patches."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.usefixtures("earned")
 
 @pytest.fixture(autouse=True)
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The reference engine with two bugs in the place of the build; a patch repairs one of them.
-    Returns the patches of each start."""
+    """Replace the build by the reference engine with two bugs. A patch repairs the first bug.
+    Return the patches of each start."""
     asked: list[tuple[str, ...]] = []
 
     def open_(spec: EngineSpec) -> InProcessEngine:
@@ -48,42 +48,42 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def statuses(said: Any) -> dict[str, str]:
-    return {each["name"]: each["status"] for each in said["groups"]}
+    return {group["name"]: group["status"] for group in said["groups"]}
 
 
 @pytest.mark.slow
-def test_a_bug_that_shows_with_patches_and_without_is_one_group(here: Path, cli: Any) -> None:
-    """And each part shows what the other can't."""
-    path = here / "b.json"
+def test_a_bug_that_shows_with_patches_and_without_is_one_group(workdir: Path, cli: Any) -> None:
+    """Each part finds a bug that the other can't find."""
+    path = workdir / "b.json"
     code, said = cli.ran("gate", path, *SOME, "--update")
     count, tail = sorted(said["new"], key=lambda cause: cause["name"] != "a-count")
     assert code == 0 and count["name"] == "a-count" and len(said["new"]) == 2
     assert said["search"]["planned"] == 18 and said["unpatched"]["examples"] >= 6
-    groups = {each.name: each for each in baseline.load(path).groups}
+    groups = {group.name: group for group in baseline.load(path).groups}
     assert groups.keys() == {"a-count", tail["name"]}
 
     code, said = cli.ran("gate", path, *SOME, "--seed", "1")
-    assert code == 0 and not said["new"], [each["name"] for each in said["new"]]
+    assert code == 0 and not said["new"], [cause["name"] for cause in said["new"]]
     assert statuses(said) == dict.fromkeys(groups, "still there")
 
 
 @pytest.mark.slow
 def test_patches_that_are_chosen_are_one_part(
-    here: Path, cli: Any, starts: list[tuple[str, ...]]
+    workdir: Path, cli: Any, starts: list[tuple[str, ...]]
 ) -> None:
-    code, said = cli.ran("gate", here / "b.json", *SOME, "--patch", "none", "--update")
+    code, said = cli.ran("gate", workdir / "b.json", *SOME, "--patch", "none", "--update")
     assert code == 0 and said["unpatched"] == {} and said["search"]["planned"] == 24
     assert starts[0] != ("all",)
     starts.clear()
-    code, said = cli.ran("gate", here / "b.json", *SOME, "--patch", "all")
+    code, said = cli.ran("gate", workdir / "b.json", *SOME, "--patch", "all")
     assert code == 0 and said["unpatched"] == {} and starts[0] == ("all",)
     assert statuses(said)["a-count"] == "patched", "its trace says nothing behind the patch"
 
 
 def test_an_interrupt_in_the_first_part_is_the_end(
-    here: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+    workdir: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what the first part found is told."""
+    """Findings of the first part are still reported."""
     compare, done = compared.compare, list[str]()
 
     def once(part: compared.Part, *others: Any) -> compared.Compared:
@@ -93,13 +93,13 @@ def test_an_interrupt_in_the_first_part_is_the_end(
 
     monkeypatch.setattr(compared, "compare", once)
     monkeypatch.setattr("slotproof.cli.gate.interrupts.arrived", lambda: bool(done))
-    code, said = cli.ran("gate", here / "b.json", *SOME, "--update")
+    code, said = cli.ran("gate", workdir / "b.json", *SOME, "--update")
     assert done == ["patched"] and said["new"] and said["unpatched"] == {}
-    assert len(baseline.load(here / "b.json").groups) == 1, code
+    assert len(baseline.load(workdir / "b.json").groups) == 1, code
 
 
 def test_what_shows_behind_a_patch_is_not_its_bug() -> None:
-    """The build without patches shows a bug that a patch removes, under the same identity."""
+    """Without patches, the same identity belongs to a bug that a patch removes."""
     finding = Finding(Mark("INV-OWNER.lost", ("T-SAVE",), "step"), load_trace(TRACE), 1)
     bare = SimpleNamespace(removed={finding.id: "a-count"}, words=WORDS, method="")
     behind = SimpleNamespace(removed={}, words=WORDS, method="")
@@ -107,8 +107,8 @@ def test_what_shows_behind_a_patch_is_not_its_bug() -> None:
     def parts(*gates: Any) -> list[Any]:
         return [SimpleNamespace(gate=gate, judged=[Judged(finding)]) for gate in gates]
 
-    assert [each.patch for each in compared.new(parts(behind, bare))] == [""]
-    assert [each.patch for each in compared.new(parts(bare))] == ["a-count"]
+    assert [cause.patch for cause in compared.new(parts(behind, bare))] == [""]
+    assert [cause.patch for cause in compared.new(parts(bare))] == ["a-count"]
 
 
 def test_the_parts_share_the_time_and_the_examples() -> None:
@@ -117,6 +117,6 @@ def test_the_parts_share_the_time_and_the_examples() -> None:
     patched, bare = compared.parts(spec, spec, plan, chosen=False)
     assert (patched.spec.patches, bare.spec.patches) == (("all",), ())
     assert patched.base is not None and patched.base.patches == ("all",)
-    assert [each.plan.seconds for each in (patched, bare)] == [75.0, 25.0]
+    assert [part.plan.seconds for part in (patched, bare)] == [75.0, 25.0]
     (one,) = compared.parts(spec, None, plan, chosen=True)
     assert one.plan is plan and one.name == ""

@@ -20,13 +20,13 @@ KINDS = {
     "42571-double-free": "a page that is free twice, which the page audit sees, too",
     "stale-first-position": "content",
 }
-"""A mutant for each kind of fault."""
+"""Mutants, one for each kind of fault."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "examples"), [("stamps", 100), ("transformer", 40)])
 def test_the_reference_conforms(model: str, examples: int) -> None:
-    """A part of the plan; `slotproof run --engine reference@cuda` takes minutes for all of it."""
+    """A part of the plan. `slotproof run --engine reference@cuda` takes minutes for all of it."""
     plan = Plan(dict(CONFIGS), examples=examples)
     outcome = campaign.run(InProcessEngine(None, "cuda", model), "reference", plan)
     assert outcome.trace is None

@@ -1,4 +1,4 @@
-"""The identity of a build: which files it has, which commit, and when it is called a release."""
+"""The identity of a build: its files, its commit, and when it counts as a release."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = "def f() -> None: ...\n"
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package as an installer leaves it, with its list of files."""
+    """Return a package as left by an installer, with its list of files."""
     folder = tmp_path / "site" / "sglang"
     (folder / "srt").mkdir(parents=True)
     rows = []
@@ -45,9 +45,9 @@ def package(tmp_path: Path) -> Path:
 
 
 def info(package: Path, **origin: Any) -> None:
-    """Note where it was installed from."""
-    found = package.with_name(f"sglang-{UNLISTED}.dist-info") / "direct_url.json"
-    found.write_text(json.dumps({"url": "https://example.org", **origin}))
+    """Note the origin of the installed package."""
+    direct_url = package.with_name(f"sglang-{UNLISTED}.dist-info") / "direct_url.json"
+    direct_url.write_text(json.dumps({"url": "https://example.org", **origin}))
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -146,8 +146,8 @@ def test_a_trace_stores_it(a_trace: Trace) -> None:
 @pytest.fixture
 def a_trace() -> Trace:
     path = Path(__file__).parents[3] / "docs/findings/sglang-0.5.18-one-token-history.itf.json"
-    found = vars(load_trace(path))
-    return Trace(**{**found, "engine": "sglang 0.5.23", "spec": "sglang"})
+    fields = vars(load_trace(path))
+    return Trace(**{**fields, "engine": "sglang 0.5.23", "spec": "sglang"})
 
 
 def test_slips_of_a_release_are_told_at_once(cli: Any) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C says nothing about an engine. What was interrupted is not judged."""
+"""Ctrl-C is no evidence about an engine. An interrupted example is not judged."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ PLAN = Plan({"p1": CONFIGS["p1"], "p4": CONFIGS["p4"]}, examples=200)
 
 
 class Torn(InProcessEngine):
-    """Correct until Ctrl-C comes in the middle of its n-th command; then what it shows is wrong.
+    """Correct until Ctrl-C comes in the middle of its n-th command. Later snapshots are wrong.
 
-    It is also deaf: the interrupt does not end the command, as in a destructor.
+    The interrupt does not end the command, as in a destructor.
     """
 
     def __init__(self, at: int, failing: bool = False, times: int = 1) -> None:
@@ -48,7 +48,7 @@ class Torn(InProcessEngine):
         self.left, self.failing, self.times = at, failing, times
         self.torn = False
         self.after = 0
-        """Commands it was asked for after that."""
+        """Number of commands received after the interrupt."""
 
     def do(self, command: Command) -> list[Snapshot]:
         self.after += self.torn
@@ -76,7 +76,8 @@ class Torn(InProcessEngine):
 def test_an_example_that_was_interrupted_is_not_judged(
     distinct: int | None, failing: bool, times: int, at: int
 ) -> None:
-    """Neither its command, nor its teardown, nor by being run again; the engine is left alone."""
+    """No command, teardown or second run of the example is judged. The engine gets no more
+    commands."""
     engine = Torn(at, failing, times)
     outcome = campaign.run(engine, "x", replace(PLAN, distinct=distinct))
     assert outcome.interrupted and outcome.findings == []
@@ -84,7 +85,7 @@ def test_an_example_that_was_interrupted_is_not_judged(
 
 
 def test_what_was_found_before_stays() -> None:
-    """An interrupt while it is shrunk."""
+    """The interrupt arrives while the finding is shrunk."""
 
     class Leaking(InProcessEngine):
         def do(self, command: Command) -> list[Snapshot]:
@@ -101,7 +102,7 @@ def test_what_was_found_before_stays() -> None:
 
 @pytest.fixture
 def trace() -> Trace:
-    """Some commands that conform."""
+    """Return a trace that conforms."""
     commands: list[Command] = [OPEN, STEP, STEP, {"do": "close", "session": "s1"}, STEP]
     log = play(InProcessEngine(), Setup(CONFIGS["p1"]), commands).log
     return Trace("reference 1", "x", "reference", CONFIGS["p1"], 0, rows_of(log), [], False)
@@ -109,7 +110,7 @@ def trace() -> Trace:
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_a_replay_says_nothing_either(failing: bool, trace: Trace) -> None:
-    """``replay`` and ``replay --against``: the interrupt comes through, nothing else does."""
+    """``replay`` and ``replay --against`` pass on the interrupt and report nothing else."""
     for again in (
         lambda engine: play(engine, trace.setup, trace.commands),
         lambda engine: sides.play(engine, trace),
@@ -158,7 +159,7 @@ def test_released_it_is_raised_at_once() -> None:
 
 
 def test_a_second_one_does_not_cut_the_clearing_up_short() -> None:
-    """While the first is on its way out."""
+    """The second interrupt arrives while the first is on its way out."""
     cleared = []
 
     def twice() -> None:
@@ -215,8 +216,8 @@ def test_two_in_a_row_are_no_accident_of_hypothesis(name: str, tmp_path: Path) -
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
 @pytest.mark.parametrize("after", [0.0, 0.3, 4.0], ids="{}s".format)
 def test_sigterm_to_all_processes_of_a_run(after: float, tmp_path: Path) -> None:
-    """``timeout 60 slotproof run --jobs 2``: the workers stay until the summary is told, from
-    their first moment on."""
+    """``timeout 60 slotproof run --jobs 2``: from their first moment on, the workers stay until the
+    summary is printed."""
     left = interrupt(RUNS["jobs"], after, tmp_path / "here", workers=2)
     assert left.clean, left
     assert left.err == "" and "inconclusive: interrupted, nothing found so far" in left.out
@@ -225,7 +226,7 @@ def test_sigterm_to_all_processes_of_a_run(after: float, tmp_path: Path) -> None
 def test_a_command_that_was_interrupted_late_is_not_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """While the last oracles look: nobody is asked any more, and it counts all the same."""
+    """An interrupt during the last oracles still counts, though the engine gets no command."""
     end = Search.run
 
     def late(*args: Any) -> Searched:
@@ -241,7 +242,7 @@ def test_a_command_that_was_interrupted_late_is_not_a_verdict(
 
 
 def ended(code: str) -> tuple[int, str, str]:
-    """How ``slotproof list mutants`` ends, and what it says, with ``code`` run before it."""
+    """Return status, output and errors of ``slotproof list mutants``, after running ``code``."""
     begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]\n'
     done = subprocess.run(
         [sys.executable, "-c", f"{begin}{code}"],
@@ -276,14 +277,14 @@ class Named:
     "how", ["signal.raise_signal(signal.SIGTERM)", "type('Made', (), {'named': Named()})"]
 )
 def test_an_interrupt_while_modules_are_imported(module: str, how: str) -> None:
-    """Status 3 from the start: the first modules take most of a second. Out of a class that is
-    being made, Python 3.11 raises RuntimeError instead."""
+    """Status 3 from the start: the first modules take most of a second. While a class is being
+    made, Python 3.11 raises RuntimeError instead."""
     assert ended(IN_A_CLASS + WHILE_IMPORTED.format(module, how)) == (3, "", "")
 
 
 def test_an_interrupt_of_code_that_is_text(tmp_path: Path) -> None:
-    """Where a module is the program, Python remembers it, caught or not, and ends of the signal:
-    dataclasses run such code while modules are imported."""
+    """If a module is the program, Python remembers the interrupt, caught or not, and dies of the
+    signal. dataclasses run code from text while modules are imported."""
     text = 'exec("signal.raise_signal(signal.SIGINT)")'
     begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]'
     (tmp_path / "begins.py").write_text(begin + WHILE_IMPORTED.format("cli.commands", text))
@@ -314,13 +315,13 @@ exec("app.main()", {{"__name__": {!r}, "app": app}})
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("caller", ["__main__", "another"])
 def test_an_interrupt_while_python_exits(number: str, caller: str) -> None:
-    """Its handlers are taken down by then; the verdict is settled, and said whole."""
+    """By then Python has removed its handlers. The verdict is settled, and printed in full."""
     code, out, err = ended(AT_THE_END.format(number, caller))
     assert (code, err) == (0, "") and "leak-full" in out
 
 
 def test_who_calls_main_goes_on() -> None:
-    """Its status is that of the whole process only where it is the program."""
+    """main() sets the status of the process only if it is the program."""
     code = """
 from slotproof.cli import app
 try:
@@ -332,7 +333,7 @@ except SystemExit:
 
 
 def test_what_an_interrupt_left_half_made_says_nothing() -> None:
-    """A destructor that lacks what its constructor did not come to: no traceback of that."""
+    """A destructor fails because its constructor was interrupted. No traceback is printed."""
     code = """
 from slotproof.cli import app, list as listing
 class Half:
@@ -372,7 +373,7 @@ app.main()
 def test_what_fails_after_an_interrupt_is_no_bug(
     error: Exception, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A library that was left in the middle; what was asked for wrongly stays wrong."""
+    """The error of an interrupted library counts as the interrupt. Wrong usage stays the same."""
 
     def table(_: object) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Traces on disk: what is written is read again, and what is no trace is refused in one line."""
+"""Traces on disk: a written trace can be read again, and an invalid one is refused in one line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def a_command(draw: st.DrawFn) -> Command:
 
 
 def table(shown: Any) -> st.SearchStrategy[Any]:
-    """By name, some of the figures that a type of the document has."""
+    """Return a strategy for some figures of a type of the document, by name."""
     kinds = {int: st.integers(0, 99), str: names, bool: st.booleans()}
     hints = get_type_hints(shown)
     fields = {field: kinds[kind] for field, kind in hints.items()}
@@ -92,7 +92,7 @@ frames = st.builds(
 
 @st.composite
 def a_row(draw: st.DrawFn) -> Row:
-    """Its figures are those of its last iteration."""
+    """Draw a row. Its figures are the figures of its last iteration."""
     shown = draw(st.lists(frames, max_size=3))
     last = shown[-1] if shown else draw(frames)
     transitions = draw(st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])))
@@ -150,11 +150,11 @@ def test_traces_survive(trace: Trace) -> None:
 @quick
 @given(traces)
 def test_plain_integers_are_accepted(trace: Trace) -> None:
-    """A trace that is edited by hand has small integers as they are."""
+    """A trace edited by hand has plain small integers."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, list):
-            return [plain(each) for each in value]
+            return [plain(item) for item in value]
         if isinstance(value, dict):
             bare = set(value) == {"#bigint"}
             return int(value["#bigint"]) if bare else {k: plain(v) for k, v in value.items()}
@@ -192,11 +192,11 @@ def test_save_and_load(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "t.itf.json"
     itf.save(STEP_TRACE, path)
     assert load_trace(path) == STEP_TRACE
-    assert [each.name for each in path.parent.iterdir()] == ["t.itf.json"], "no temporary file left"
+    assert [file.name for file in path.parent.iterdir()] == ["t.itf.json"], "no temporary file left"
 
 
 def test_what_is_written_follows_the_format(document: dict[str, Any]) -> None:
-    """ADR 015: #meta, vars, states; action labels; big integers."""
+    """ADR 015: #meta, vars and states, action labels, big integers."""
     assert document["#meta"]["format"] == "ITF"
     assert set(document["vars"]) <= document["states"][0].keys()
     assert [state["mbt::actionTaken"] for state in document["states"]] == ["open", "step"]
@@ -228,11 +228,11 @@ def _many(state: Any) -> Any:
 
 
 BAD: dict[str, tuple[Change, str]] = {
-    "no meta": (lambda d: d.pop("#meta"), "no ITF trace"),
-    "no states": (lambda d: d.pop("states"), "no ITF trace"),
-    "of another tool": (lambda d: d["#meta"].pop("slotproof"), "not of slotproof"),
-    "a later protocol": (_meta(protocol=3), "the trace is of protocol 3, this is 2"),
-    "an earlier protocol": (_meta(protocol=1), "the trace is of protocol 1, this is 2"),
+    "no meta": (lambda d: d.pop("#meta"), "not an ITF trace"),
+    "no states": (lambda d: d.pop("states"), "not an ITF trace"),
+    "of another tool": (lambda d: d["#meta"].pop("slotproof"), "slotproof did not write"),
+    "a later protocol": (_meta(protocol=3), "protocol 3, and slotproof reads 2"),
+    "an earlier protocol": (_meta(protocol=1), "protocol 1, and slotproof reads 2"),
     "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol null"),
     "unknown command": (_action("reboot"), "unknown command 'reboot'"),
     "missing field": (_action("tick"), "command 2: tick/seconds: Field required"),
@@ -268,7 +268,7 @@ BAD: dict[str, tuple[Change, str]] = {
         lambda d: d["states"][1].update(iterations=[{}] * 10_001),
         "10001 iterations are too many",
     ),
-    "too much to be kept": (
+    "too much to store": (
         lambda d: (
             d["#meta"]["slotproof"]["config"].update(total_tokens=1_000_000),
             d["states"][1].update({"mbt::nondetPicks": {"n": 9000}}),
@@ -309,9 +309,9 @@ def test_what_is_no_trace_is_refused_in_one_line(
         (b'["\\ud800"]', "not JSON"),
         (b" " * (4 << 20) + b"[]", "the file is too long: more than 4194304 bytes"),
         (b"\xff\xfe{}", "not JSON"),
-        (b"[]", "no ITF trace"),
-        (b"3", "no ITF trace"),
-        (b'{"#meta": 1, "states": []}', "no ITF trace"),
+        (b"[]", "not an ITF trace"),
+        (b"3", "not an ITF trace"),
+        (b'{"#meta": 1, "states": []}', "not an ITF trace"),
         (b"cos\nsystem\n(S'true'\ntR.", "not JSON"),
     ],
 )

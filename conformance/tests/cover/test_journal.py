@@ -1,4 +1,4 @@
-"""Long runs: the same for any number of workers and however often killed; folders that merge."""
+"""Long runs give the same result for any number of workers and kills, and their folders merge."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ SUBJECT = Subject.of(InProcessEngine(BOTH), f"reference:{BOTH}")
 
 
 def go_on(path: Path, workers: Workers | None = None, plan: Plan = PLAN) -> Outcome:
-    here = workers or Here(InProcessEngine(BOTH))
+    pool = workers or Here(InProcessEngine(BOTH))
     with closing(Journal(path, Head.of(SUBJECT, "", plan))) as journal:
-        memory = Remembering(journal.run, here, journal)
+        memory = Remembering(journal.run, pool, journal)
         clock = Clock(plan.seconds, journal.run.taken)
         outcome = campaign.search(SUBJECT, plan, memory, clock=clock)
         journal.end(outcome.findings, {})
@@ -47,7 +47,7 @@ def go_on(path: Path, workers: Workers | None = None, plan: Plan = PLAN) -> Outc
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """A campaign that nobody stopped."""
+    """Return a campaign that ran to its end."""
     path = tmp_path_factory.mktemp("whole") / "a.journal.jsonl"
     return path, go_on(path)
 
@@ -56,8 +56,8 @@ Whole = tuple[Path, Outcome]
 
 
 def facts(outcome: Outcome) -> list[Any]:
-    """All but the times."""
-    points = [replace(each, seconds=0.0) for each in outcome.points]
+    """Return the outcome without its times."""
+    points = [replace(point, seconds=0.0) for point in outcome.points]
     return [outcome.findings, outcome.covered, outcome.run, outcome.shown, points, outcome.replays]
 
 
@@ -72,13 +72,14 @@ def only(path: Path) -> Run:
 def test_it_finds_what_a_campaign_without_a_journal_finds(whole: Whole) -> None:
     plain = campaign.run(InProcessEngine(BOTH), SUBJECT.spec, PLAN)
     assert facts(whole[1]) == facts(plain) and plain.examples == 40
-    assert "INV-SUM-FULL.reported@T-RESTORE" in {each.id for each in plain.findings}
+    assert "INV-SUM-FULL.reported@T-RESTORE" in {finding.id for finding in plain.findings}
 
 
 def test_the_journal_alone_tells_all(whole: Whole) -> None:
     again = only(whole[0]).outcome()
     assert facts(again) == facts(whole[1]) and not again.interrupted
-    assert [each.seconds for each in again.points] == sorted(each.seconds for each in again.points)
+    times = [point.seconds for point in again.points]
+    assert times == sorted(times)
     assert 0 < again.points[-1].seconds <= again.seconds
 
 
@@ -96,7 +97,7 @@ CUTS = 6
 def test_a_journal_that_was_cut_anywhere_becomes_the_same(
     number: int, whole: Whole, tmp_path: Path
 ) -> None:
-    """As a kill leaves it: what was written up to some byte, the last line torn."""
+    """A kill leaves the journal up to some byte, with the last line torn."""
     data, path = whole[0].read_bytes(), tmp_path / "a"
     begun = data.index(b"\n") + 1
     path.write_bytes(data[: random.Random(number).randrange(begun, len(data))])
@@ -105,7 +106,7 @@ def test_a_journal_that_was_cut_anywhere_becomes_the_same(
 
 
 class Dying(Here):
-    """Workers that end, each time after so many results, as if the process had been killed."""
+    """Workers that stop after a few results, as if the process had been killed."""
 
     def __init__(self, draw: random.Random) -> None:
         super().__init__(InProcessEngine(BOTH))
@@ -125,7 +126,7 @@ class Dying(Here):
 
 
 class Late(Here):
-    """Workers that have time for so many batches; then for none, until somebody interrupts."""
+    """Workers with time for ``batches`` batches. Later batches get no time, until an interrupt."""
 
     def __init__(self, batches: int) -> None:
         super().__init__(InProcessEngine(BOTH))
@@ -148,7 +149,7 @@ class Late(Here):
 
 
 def test_batches_without_time_for_an_example_are_tried_again(tmp_path: Path) -> None:
-    """Their lines say the same each time: who reads the journal must not wait for another one."""
+    """Such batches write equal lines, so a reader must not wait for a different one."""
     path, plan = tmp_path / "a", replace(PLAN, examples=None, seconds=3600.0)
     outcome = go_on(path, Late(3), plan)
     assert outcome.examples and outcome.interrupted
@@ -158,7 +159,7 @@ def test_batches_without_time_for_an_example_are_tried_again(tmp_path: Path) -> 
 
 
 def test_words_without_an_encoding_are_kept(whole: Whole, tmp_path: Path) -> None:
-    """An engine of this process says what it likes."""
+    """An in-process engine may report any text."""
     finding = whole[1].findings[0]
     wrong = replace(finding.trace.violations[0], detail="bad byte \udc80, ≠")
     finding = replace(finding, trace=replace(finding.trace, violations=[wrong]))
@@ -170,7 +171,7 @@ def test_words_without_an_encoding_are_kept(whole: Whole, tmp_path: Path) -> Non
 
 
 class Killed(BaseException):
-    """Nothing is done after it."""
+    """A kill. Nothing runs after it."""
 
 
 @pytest.mark.slow
@@ -196,7 +197,7 @@ def test_killed_again_and_again_in_any_order_it_becomes_the_same(
 def test_another_plan_begins_a_campaign_of_its_own(
     changed: dict[str, Any], whole: Whole, tmp_path: Path
 ) -> None:
-    """So does one whose campaign came to its end: an engine may have changed since."""
+    """A finished campaign is not resumed either: the engine may have changed since."""
     path, lines = tmp_path / "a", whole[0].read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
     for plan, done in ((PLAN, True), (replace(PLAN, **changed), False)):
@@ -236,12 +237,12 @@ def test_a_full_disk_ends_no_search_and_leaves_a_whole_journal(
     with closing(Journal(path, Head.of(SUBJECT, "", PLAN))) as journal:
         memory = Remembering(journal.run, Here(InProcessEngine(BOTH)), journal)
         assert facts(campaign.search(SUBJECT, PLAN, memory)) == facts(whole[1])
-    assert "No space left on device; what is in it is whole" in journal.problem
+    assert "No space left on device; all lines so far are complete" in journal.problem
     monkeypatch.undo()
     assert path.read_bytes().endswith(b"\n") and facts(go_on(path)) == facts(whole[1])
 
 
-# Journals that nobody vouches for ----------------------------------------------------------------
+# Untrusted journals ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,7 +285,7 @@ def test_a_head_that_no_campaign_has_is_one_line(
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of another machine, with another seed; killed before its end."""
+    """Return a journal of another machine, with another seed, killed before its end."""
     path = tmp_path_factory.mktemp("other") / "b.journal.jsonl"
     go_on(path, plan=replace(PLAN, seed=1))
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
@@ -293,9 +294,9 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_folders_merge_to_all_that_each_found(whole: Whole, other: Path) -> None:
     runs = [only(whole[0]), only(other)]
-    one, two = (each.outcome() for each in runs)
+    one, two = (run.outcome() for run in runs)
     both, plan, points = merged(runs)
-    ids = [{each.id for each in outcome.findings} for outcome in (one, two, both)]
+    ids = [{finding.id for finding in outcome.findings} for outcome in (one, two, both)]
     assert ids[2] == ids[0] | ids[1] and both.examples == one.examples + two.examples
     assert both.coverage.commands == one.coverage.commands + two.coverage.commands
     assert both.interrupted and plan.configs == SOME and points == [one.points, two.points]
@@ -304,7 +305,7 @@ def test_two_folders_merge_to_all_that_each_found(whole: Whole, other: Path) -> 
     assert merged([runs[0], Run(one_config)])[1].array is None
     with pytest.raises(BadJournal, match="two journals have the seed 0"):
         merged([runs[0], runs[0]])
-    with pytest.raises(BadJournal, match="not the same subject"):
+    with pytest.raises(BadJournal, match="subject differs"):
         merged([runs[0], Run(replace(runs[1].head, subject=replace(SUBJECT, spec="x")))])
 
 
@@ -318,9 +319,9 @@ def test_a_report_has_new_causes_first_and_known_ones(
     assert said["seeds"] == [0, 1]
     text = out.read_text()
     assert text.count("<polyline") == 4 and "<script" not in text and "default-src 'none'" in text
-    assert "1 of 2 not at its end" in text and "seeds 0, 1" in text
-    traces = [each["trace"] for cause in said["causes"] for each in cause["findings"]]
-    assert traces and all(Path(each).parent == tmp_path / "r-traces" for each in traces)
+    assert "1 of 2 unfinished" in text and "seeds 0, 1" in text
+    traces = [finding["trace"] for cause in said["causes"] for finding in cause["findings"]]
+    assert traces and all(Path(trace).parent == tmp_path / "r-traces" for trace in traces)
     first = said["causes"][0]["findings"][0]["id"]
     group = {"name": "noise", "engine": "reference *", "reason": "why", "seen_as": [first]}
     known = {"slotproof_baseline": 2, "groups": [{**group, "traces": []}]}
@@ -333,11 +334,11 @@ def test_an_estimate_of_what_is_left(whole: Whole) -> None:
     outcome = whole[1]
     once = sum(count == 1 for count in outcome.shown.values())
     said = " ".join(left(outcome, [outcome.points]))
-    assert f"{len(outcome.shown)} identities were shown, {once} of them by one example" in said
+    assert f"{len(outcome.shown)} identities were seen, {once} of them only once" in said
     nothing = Outcome("x", "reference")
     assert "nothing can be estimated" in " ".join(left(nothing, []))
     nothing.run["p1"] = 3000
-    assert "fewer than one of 1,000 shows anything" in " ".join(left(nothing, []))
+    assert "under one in 1,000 has one (95 % sure)" in " ".join(left(nothing, []))
 
 
 @pytest.mark.slow
@@ -347,7 +348,7 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
     argv = ["--engine", f"reference:{BOTH}", "--config", "p1", "--examples", 20, "--all"]
     cli.ran("run", *argv, "--out", tmp_path)
     (path,) = tmp_path.glob("*.journal.jsonl")
-    traces = {each: each.read_bytes() for each in tmp_path.glob("*.itf.json")}
+    traces = {file: file.read_bytes() for file in tmp_path.glob("*.itf.json")}
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     stem = path.name.removesuffix(".journal.jsonl")
     (tmp_path / f"{stem}-INV-X.itf.json").write_bytes(next(iter(traces.values())))
@@ -357,7 +358,7 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
         traces[stays] = stays.read_bytes()
     cli.ran("run", *argv, "--out", tmp_path)
     assert path.read_bytes().count(b'"kind":"head"') == 1, "it went on"
-    assert {each: each.read_bytes() for each in tmp_path.glob("*.itf.json")} == traces
+    assert {file: file.read_bytes() for file in tmp_path.glob("*.itf.json")} == traces
 
 
 @pytest.mark.parametrize(
@@ -366,13 +367,13 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
         (["run", "--all", "--jobs", "0"], "--jobs must be at least 1, not 0"),
         (["report", "nowhere"], "nowhere: No such file"),
         (["report", "."], "has no journal: `slotproof run --all --out .` writes it"),
-        (["run", "--ray", "local"], "--jobs and --ray go with --all"),
+        (["run", "--ray", "local"], "--jobs and --ray need --all"),
         (["run", "--all", "--out", "/dev/null/x"], "--out"),
     ],
 )
-def test_wrong_usage(argv: list[str], says: str, here: Path, cli: Any) -> None:
+def test_wrong_usage(argv: list[str], says: str, workdir: Path, cli: Any) -> None:
     assert says in cli.wrong(argv)
-    assert list(here.iterdir()) == []
+    assert list(workdir.iterdir()) == []
 
 
 def test_a_line_now_and_then_in_a_pipe(

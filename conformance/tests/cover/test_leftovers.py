@@ -1,4 +1,4 @@
-"""Processes that tests start end with pytest."""
+"""Processes started by tests end with pytest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pathlib import Path
 CODE = "import os, sys, time; os.fork(); open(f'{sys.argv[1]}/up', 'a').write('+'); time.sleep(600)"
 
 def test_that_leaves_two_programs():
-    here = Path(__file__).parent
-    subprocess.Popen([sys.executable, "-c", CODE, here], start_new_session=True)
-    while not (here / "up").exists() or (here / "wait").exists():
+    folder = Path(__file__).parent
+    subprocess.Popen([sys.executable, "-c", CODE, folder], start_new_session=True)
+    while not (folder / "up").exists() or (folder / "wait").exists():
         time.sleep(0.01)
 """
 

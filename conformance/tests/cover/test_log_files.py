@@ -1,4 +1,4 @@
-"""Logs of several files, growing ones, and those with hashes in the place of tokens."""
+"""Logs in several files, logs that still grow, and logs with hashes in place of tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("every", "key"), WAYS)
 def test_a_recording_of_several_files(every: int, key: str | None, tmp_path: Path) -> None:
-    """Its files in order, or as one on standard input; each of them can be judged alone."""
+    """All files in order, the same lines on standard input, and a single file judged alone."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 60, every, key).turns(40)
     files = files_of(path)
@@ -51,12 +51,12 @@ def test_a_recording_of_several_files(every: int, key: str | None, tmp_path: Pat
     before = sum(len(lines_of(file)) for file in files[:2])
     assert alone.unseen[0] == before
     missing = report.not_observed(alone)["lines"]
-    assert missing.startswith(f"{before} are in files that are gone, up to iteration ")
+    assert missing.startswith(f"{before} are in missing files, up to iteration ")
 
 
 @pytest.mark.parametrize("key", [None, "k" * 16])
 def test_what_a_client_was_told_is_compared_over_files(key: str | None, tmp_path: Path) -> None:
-    """INV-HISTORY: a turn's prompt is history and new tokens, also where only hashes say so."""
+    """INV-HISTORY: a prompt is the history and new tokens, even if the log has only hashes."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 40, 1, key).turns(12)
     for file in files_of(path)[1:]:
@@ -70,15 +70,15 @@ def test_what_a_client_was_told_is_compared_over_files(key: str | None, tmp_path
         for number, view in turns:
             view["hash"] ^= 1
             write(file, lines)
-            found = judging.validate(file)
-            assert found.line == number
-            assert {each.clause for each in found.violations} == {"INV-HISTORY.prompt"}
+            verdict = judging.validate(file)
+            assert verdict.line == number
+            assert {violation.clause for violation in verdict.violations} == {"INV-HISTORY.prompt"}
             return
     pytest.fail("no file begins in the middle of a turn")
 
 
 def test_a_hash_says_nothing_without_its_key() -> None:
-    """Two keys, two hashes; hashes of lists that grow are those of the whole lists."""
+    """Two keys give two hashes. The hash of a growing list equals the hash of the whole list."""
     one, other = Keyed.under("a" * 16), Keyed.under("")
     assert one.more([1, 2]).more([3]).hash == one.more([1, 2, 3]).hash != one.more([1, 2]).hash
     assert Keyed.under("a" * 16).more([5]).hash == one.more([5]).hash != other.more([5]).hash
@@ -87,19 +87,21 @@ def test_a_hash_says_nothing_without_its_key() -> None:
 
 
 def test_no_token_is_written(tmp_path: Path) -> None:
-    """Lengths and hashes; no list of tokens, no list of stop tokens, no key."""
+    """The file has lengths and hashes, but no tokens, no stop tokens and no key."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 2).turns(8)
     (file,) = files_of(path)
     said = [line["command"] for line in lines_of(file) if "command" in line]
     submits = [command for command in said if command["do"] == "submit"]
     assert len(submits) == 8
-    assert all(set(each["tokens"]) == {"count", "hash"} and not each["stop"] for each in submits)
+    assert all(
+        set(command["tokens"]) == {"count", "hash"} and not command["stop"] for command in submits
+    )
     assert "k" * 16 not in file.read_text()
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:
-    """SLOTPROOF_RECORD_MEGABYTES is for all of them; what is gone is told, the rest is judged."""
+    """SLOTPROOF_RECORD_MEGABYTES limits all files together. Deleted lines are counted."""
     path = tmp_path / "log.jsonl"
     most = 200_000
     recording = Recording(path, most, 8)
@@ -108,14 +110,14 @@ def test_the_oldest_files_go(tmp_path: Path) -> None:
         assert sum(file.stat().st_size for file in files_of(path)) <= most
     files = files_of(path)
     assert 2 < len(files) <= 9 and files[0].name != "log.jsonl.000001"
-    for there, lives in ((files, 1), (files[:2] + files[3:], 2)):
-        verdict = judging.validate(there)
+    for remaining, lives in ((files, 1), (files[:2] + files[3:], 2)):
+        verdict = judging.validate(remaining)
         assert not verdict.violations and verdict.lives == lives
         assert verdict.unseen[0] + verdict.lines == recording.files.lines
 
 
 def test_files_that_can_not_be_written(tmp_path: Path) -> None:
-    """No room for a single line, a line that nobody reads, a name that is taken."""
+    """No room for a single line, a line too long to read, a file name already in use."""
     files = Files(str(tmp_path / "log"), 1000, 4)
     files.begin({"a": 1})
     for line, text in (({"a": "x" * 2000}, "MEGABYTES"), ({"a": "x" * (9 << 20)}, "a line of")):
@@ -136,7 +138,7 @@ def test_settings_that_make_no_sense(name: str, value: str) -> None:
 
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
-    """One line: an engine's own text, a file that goes on from nowhere."""
+    """One line of error: an engine's own text, or a file that continues nothing."""
     text = tmp_path / "server.log"
     text.write_text("[12:00:00] pool memory leak detected! [full] total=64")
     with pytest.raises(BadLog, match=r"line 1: not JSON: .*: docs/how-to/validate-a-log\.md$"):
@@ -152,13 +154,13 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
     header["continues"] = {"file": 2, "lines": 3, "iter": 4, "clients": known}
     path = tmp_path / "c.jsonl"
     write(path, [header, {"snapshot": {"iter": 4, "events": []}}])
-    with pytest.raises(BadLog, match="line 2: a file that goes on begins with a state"):
+    with pytest.raises(BadLog, match="line 2: a file that continues another begins with a state"):
         judging.validate(path)
 
 
 @pytest.mark.parametrize("every", [1, 16])
 def test_after_events_that_the_spec_can_not_explain(every: int, tmp_path: Path) -> None:
-    """What follows up to the next state is left out and counted; from there on it is judged."""
+    """Iterations up to the next state are skipped and counted. Judging resumes at the state."""
     path = tmp_path / "log.jsonl"
     Recording(path, 8 << 20, 2, every).turns(24)
     (file,) = files_of(path)
@@ -169,7 +171,7 @@ def test_after_events_that_the_spec_can_not_explain(every: int, tmp_path: Path) 
     lines[at]["snapshot"]["events"].insert(0, ["T-CLOSE", "nobody", None, {"u": 0, "swa_u": 0}])
     write(file, lines)
     judge = judging.Judge([file], None, ())
-    assert [found.line for found in judge.findings()] == [at + 1]
+    assert [finding.line for finding in judge.findings()] == [at + 1]
     assert judge.verdict.lines == len(lines)
     assert (judge.verdict.skipped > 0) == (every > 1)
     if every > 1:
@@ -182,7 +184,7 @@ def test_after_events_that_the_spec_can_not_explain(every: int, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_long_log_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times the lines, the same judge: nothing is kept of a line but what comes next needs."""
+    """Ten times the lines need the same memory: the judge stores no line it no longer needs."""
     path = tmp_path / "log.jsonl"
     recording = Recording(path, 64 << 20, 4, every=8)
     recording.turns(200)
@@ -211,8 +213,8 @@ def test_a_long_log_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_log_is_followed_on_standard_input(number: signal.Signals, tmp_path: Path) -> None:
-    """``tail -F LOG | slotproof validate -``: the first finding is told, and written, when it is
-    there; an interrupt ends the log, and the report comes."""
+    """``tail -F LOG | slotproof validate -``: the first finding is printed and written at once. An
+    interrupt ends the log, and the report follows."""
     path, out, log = tmp_path / "log.jsonl", tmp_path / "x.itf.json", tmp_path / "grown.jsonl"
     Recording(path, 1 << 20, 2).turns(3)
     (file,) = files_of(path)
@@ -239,7 +241,7 @@ def test_a_log_is_followed_on_standard_input(number: signal.Signals, tmp_path: P
 def test_a_log_that_was_interrupted_does_not_conform(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
-    """Status 3: nobody has judged the rest."""
+    """Status 3: the rest of the log is not judged."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 2).turns(1)
     (file,) = files_of(path)

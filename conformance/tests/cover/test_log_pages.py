@@ -1,4 +1,4 @@
-"""From a log to an answer: its page, however it is read, and all violations in it."""
+"""From a log to an answer: its page, read from files or a pipe, and all its violations."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ FORMS = [name for name in forms.FORMS if name not in ("pytest", "issue", "script
 
 
 def recorded(folder: Path, every: int = 1, files: int = 2) -> list[Path]:
-    """The files of a recording: one of two; with 90 files it is some 5 of them."""
+    """Return the files of a recording: one file by default, about 5 with a limit of 90."""
     path = folder / "log.jsonl"
     Recording(path, 1 << 20, files, every).turns(24)
     return files_of(path)
 
 
 def one(folder: Path, every: int = 1) -> tuple[Path, list[Line]]:
-    """A recording in one file, and its lines."""
+    """Return a recording in one file, and its lines."""
     (file,) = recorded(folder, every)
     return file, lines_of(file)
 
 
 def states(lines: list[Line]) -> list[int]:
-    """Where lines show a state after an iteration."""
+    """Return the positions of lines with the state after an iteration."""
     return [n for n, line in enumerate(lines) if "pools" in line.get("snapshot", {})][1:]
 
 
 def leak(lines: list[Line], start: int) -> None:
-    """From a line on, a page belongs to nobody."""
+    """Remove a page from the pool in every state from ``start`` on."""
     for line in lines[start:]:
         if "pools" in line.get("snapshot", {}):
             pool = line["snapshot"]["pools"]["full"]
@@ -51,7 +51,7 @@ def leak(lines: list[Line], start: int) -> None:
 
 @pytest.fixture
 def shown(cli: Any) -> Callable[..., str]:
-    """What ``slotproof show`` prints."""
+    """Output of ``slotproof show``."""
     return lambda path, form="html": cli(["show", str(path), "--format", form])
 
 
@@ -61,7 +61,7 @@ def shown(cli: Any) -> Callable[..., str]:
 def test_the_same_page_however_it_is_read(
     form: str, every: int, tmp_path: Path, shown: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off, and on standard input."""
+    """Complete, cut off, and on standard input."""
     files = recorded(tmp_path, every, 90)
     assert len(files) > 3
     for file, start in ((files[-2], 12), (files[-1], 0)):
@@ -71,7 +71,7 @@ def test_the_same_page_however_it_is_read(
     whole = b"".join(file.read_bytes() for file in files)
     ends = [n + 1 for n, byte in enumerate(whole) if byte == 10]
     one, torn = tmp_path / "one.jsonl", tmp_path / "torn.jsonl"
-    for last in (ends[-1], ends[-8]):  # all of it, and some lines after the violation
+    for last in (ends[-1], ends[-8]):  # the whole log, and some lines after the violation
         one.write_bytes(whole[:last])
         page = shown(one, form)
         assert "INV-SUM-FULL" in page and str(tmp_path) not in page
@@ -87,7 +87,7 @@ def test_the_same_page_however_it_is_read(
 def test_a_trace_of_a_log_is_shown_as_the_log_is(
     every: int, tmp_path: Path, shown: Any, cli: Any
 ) -> None:
-    """``validate --out``; and it is run nowhere."""
+    """``validate --out``. Such a trace can't be replayed."""
     file, lines = one(tmp_path, every)
     leak(lines, states(lines)[-3])
     write(file, lines)
@@ -106,13 +106,13 @@ def test_a_trace_of_a_log_is_shown_as_the_log_is(
 
 
 def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any) -> None:
-    """Figures that were not recorded are no figures of that line: no sum, no agreement."""
+    """A line without recorded figures shows no sum and no agreement with the spec."""
     file, lines = one(tmp_path, 3)
     blind = [n for n, line in enumerate(lines) if line.get("snapshot", {}).get("events")]
     at = next(
         n
         for n, after in pairwise(blind[10:])
-        if not any("pools" in lines[each]["snapshot"] for each in (n, after))
+        if not any("pools" in lines[number]["snapshot"] for number in (n, after))
     )
     lines[at]["snapshot"]["events"].append(["T-CLOSE", "nobody", None, {"u": 0, "swa_u": 0}])
     write(file, lines)
@@ -124,17 +124,17 @@ def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any
     assert [event["transition"] for event in last.events][-1] == "T-CLOSE"
     page = shown(file)
     bad = page.split('class="panel bad"')[1].split("</article>")[0]
-    assert "The state of this iteration is not in the log" in bad
+    assert "The log has no state for this iteration" in bad
     assert "Every length and figure" not in bad and "agree in every length" not in bad
     assert "iterations up to the next state" in page.split("Not judged")[1]
-    assert "<td" not in page.split("its state is not in the log")[1].split("</tbody>")[0].replace(
+    assert "<td" not in page.split("<small>the log has no state")[1].split("</tbody>")[0].replace(
         '<td colspan="6">', ""
     )
 
 
 def test_all_that_is_wrong_each_kind_once(tmp_path: Path, cli: Any) -> None:
-    """A state that stays broken is told once, whatever happens next; another transition that the
-    spec does not allow is another kind, and is told once more often."""
+    """A state that stays broken is reported once, whatever happens next. Another forbidden
+    transition is another kind, and is reported separately."""
     file, lines = one(tmp_path)
     shows = states(lines)
     first, second, third, fourth = shows[10], shows[30], shows[50], shows[70]
@@ -145,9 +145,12 @@ def test_all_that_is_wrong_each_kind_once(tmp_path: Path, cli: Any) -> None:
     verdict = judging.validate(file)
     assert verdict.line == first + 1
     assert {"INV-SUM-FULL.equation", "INV-OWNER.lost"} <= {
-        each.clause for each in verdict.violations
+        violation.clause for violation in verdict.violations
     }
-    later = {(each.violation.clause, each.violation.transition): each for each in verdict.later}
+    later = {
+        (finding.violation.clause, finding.violation.transition): finding
+        for finding in verdict.later
+    }
     assert not {"INV-SUM-FULL.equation", "INV-OWNER.lost"} & {clause for clause, _ in later}
     assert len(later) == len(verdict.later), "no kind twice"
     close, reap = (later["INV-STEP.unknown", name] for name in ("T-CLOSE", "T-REAP"))
@@ -162,14 +165,16 @@ def test_all_that_is_wrong_each_kind_once(tmp_path: Path, cli: Any) -> None:
         f"counterexample: line {first + 1} of {file}: {verdict.violations[0].clause}"
     )
     document = report.summary(verdict)
-    assert [each["line"] for each in document["later"]] == [each.line for each in verdict.later]
+    assert [finding["line"] for finding in document["later"]] == [
+        finding.line for finding in verdict.later
+    ]
     text = cli(["show", str(file)])
-    assert "it may follow from the above" in text
+    assert "the finding above may have caused them" in text
     assert f"line {second + 1}: INV-STEP.unknown at T-CLOSE" in text
 
 
 def test_a_log_that_breaks_after_a_violation(tmp_path: Path) -> None:
-    """What was found is not lost; the rest is not judged, and the report says why."""
+    """The finding is not lost. The rest is not judged, and the report gives the reason."""
     file, lines = one(tmp_path)
     at = states(lines)[20]
     leak(lines, at)
@@ -183,16 +188,16 @@ def test_a_log_that_breaks_after_a_violation(tmp_path: Path) -> None:
 
 
 def test_a_log_in_which_all_is_well(tmp_path: Path, shown: Any) -> None:
-    """Its last lines, and nothing is written."""
+    """The page shows the last lines, and no trace is written."""
     (path,), out = recorded(tmp_path), tmp_path / "x.itf.json"
     assert status(["validate", str(path), "--out", str(out)]) == 0 and not out.exists()
     page = shown(path)
-    assert "Every clause of the spec held in all" in page and "up to line" in page
+    assert "No clause of the spec was violated in the" in page and "up to line" in page
     assert "Run it again" not in page
 
 
 def test_a_server_of_the_usual_size(tmp_path: Path, shown: Any) -> None:
-    """Its pool and its rows are more than what is built to run a trace: nothing is built."""
+    """The pool and the rows exceed the limits for running a trace, so no engine is built."""
     file, lines = one(tmp_path)
     config = lines[0]["config"]
     more = 2_000_000 - config["total_tokens"]
@@ -215,12 +220,12 @@ def test_a_server_of_the_usual_size(tmp_path: Path, shown: Any) -> None:
     out = tmp_path / "x.itf.json"
     assert status(["validate", str(file), "--out", str(out)]) == 1
     assert shown(out) == shown(file)
-    assert "the log has no pages (free list, tree, rows)" in shown(out)
+    assert "the log does not have the pages of the free list, the tree and the rows" in shown(out)
 
 
 def test_the_end_is_as_long_as_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace that no reader would take loses its first rows, not its figures; so do rows of many
-    actors."""
+    """A trace over the size limit loses its first rows, not its figures. Rows with many actors are
+    dropped in the same way."""
     file, lines = one(tmp_path)
     leak(lines, states(lines)[-4])
     write(file, lines)
@@ -238,13 +243,13 @@ def test_the_end_is_as_long_as_it_can_be(tmp_path: Path, monkeypatch: pytest.Mon
     gone = len(trace.rows) - len(less.rows)
     assert less.recorded.before == trace.recorded.before + gone
     monkeypatch.setattr(judging, "ACTORS", 10)
-    found = judging.validate(file).found
-    assert found is not None and len(found.rows) < judging.CONTEXT
-    assert found.commands == verdict.found.commands
+    finding = judging.validate(file).found
+    assert finding is not None and len(finding.rows) < judging.CONTEXT
+    assert finding.commands == verdict.found.commands
 
 
 def test_tokens_of_clients_are_on_no_page(tmp_path: Path, shown: Any) -> None:
-    """A recording may have them (SLOTPROOF_RECORD_TOKENS): a page is given to others."""
+    """A recording may have tokens (SLOTPROOF_RECORD_TOKENS), but a page is made to be shared."""
     file, lines = one(tmp_path)
     secret = [54_321, 54_322, 54_323]
     last = max(n for n, line in enumerate(lines) if "submit" in str(line.get("command")))
@@ -256,7 +261,7 @@ def test_tokens_of_clients_are_on_no_page(tmp_path: Path, shown: Any) -> None:
 
 
 def test_an_out_that_is_no_place(tmp_path: Path, cli: Any) -> None:
-    """The log itself, by any of its names; a folder; one that can't be made. Nothing is lost."""
+    """The log itself under any name, a folder, an impossible path. No file changes."""
     files = recorded(tmp_path, files=90)
     before = [file.read_bytes() for file in files]
     link = tmp_path / "link"
@@ -277,7 +282,7 @@ def test_an_out_that_is_no_place(tmp_path: Path, cli: Any) -> None:
 def test_show_all_goes_on_past_a_bad_file(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A line for each that is none, the others, status 2; a log is one of them."""
+    """Bad files get a line on standard error, good traces and a log get pages. Status 2."""
     good = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
     odd = json.loads(good.read_text())
     for state in odd["states"]:

@@ -1,4 +1,4 @@
-"""Event logs: written by any engine, judged without it; nothing in them is trusted."""
+"""Event logs: written by any engine, judged without it, and never trusted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def judge(path: Path) -> Judge:
-    """``judge(lines)``: the verdict on them; with ``conforms`` one without a violation."""
+    """``judge(lines)``: the verdict on the lines. ``conforms`` asserts that it has no violation."""
 
     def make(lines: list[Line], conforms: bool = False) -> judging.Verdict:
         write(path, lines)
@@ -62,7 +62,7 @@ def judge(path: Path) -> Judge:
 
 @pytest.fixture
 def wrong(path: Path) -> Callable[[list[Line] | bytes], str]:
-    """The one line that a bad log gives."""
+    """The error of a bad log, in one line."""
 
     def make(content: list[Line] | bytes) -> str:
         if isinstance(content, bytes):
@@ -83,7 +83,7 @@ def snapshots(lines: list[Line]) -> list[Line]:
 
 
 def test_a_log_of_the_reference_conforms(record: Any, judge: Judge) -> None:
-    """Every oracle but the one that asks the engine, without the engine."""
+    """Every oracle runs without the engine, except the oracle that asks the engine."""
     lines = record()
     verdict = judge(lines, conforms=True)
     assert verdict.cut is None
@@ -98,7 +98,7 @@ def test_a_log_of_the_reference_conforms(record: Any, judge: Judge) -> None:
 
 
 def test_a_finding_names_line_transition_field_and_values(record: Any, judge: Judge) -> None:
-    """INV-STEP.state: the first line that the spec can't explain."""
+    """INV-STEP.state: the first line not explained by the spec."""
     lines = record()
     at = next(
         number
@@ -109,40 +109,44 @@ def test_a_finding_names_line_transition_field_and_values(record: Any, judge: Ju
     verdict = judge(lines)
     assert verdict.line == at + 1
     document = report.summary(verdict)
-    found = [each for each in document["violated"] if each["clause"] == "INV-STEP.state"]
-    assert found[0]["field"] == "s1 req.C" and found[0]["spec"] == found[0]["seen"] + 1
-    assert found[0]["transition"] == "T-EXTEND"
+    violations = [
+        violation for violation in document["violated"] if violation["clause"] == "INV-STEP.state"
+    ]
+    assert (
+        violations[0]["field"] == "s1 req.C" and violations[0]["spec"] == violations[0]["seen"] + 1
+    )
+    assert violations[0]["transition"] == "T-EXTEND"
     clause = verdict.violations[0].clause
     *_, last = report.text(verdict)
     assert last == f"counterexample: line {at + 1} of {verdict.found.file}: {clause}"  # type: ignore[union-attr]
 
 
 def test_a_transition_that_is_not_enabled(record: Any, judge: Judge) -> None:
-    """INV-STEP.guard: told with the condition that fails."""
+    """INV-STEP.guard: reported with the condition that fails."""
     lines = record()
     events = next(
         s["events"] for s in snapshots(lines) if s["events"][:1] == [["T-OPEN", "s1", None, {}]]
     )
     events.append(["T-OPEN", "s1", None, {}])
     verdict = judge(lines)
-    assert [each.clause for each in verdict.violations][:1] == ["INV-STEP.guard"]
+    assert [violation.clause for violation in verdict.violations][:1] == ["INV-STEP.guard"]
     assert verdict.violations[0].transition == "T-OPEN"
 
 
 def test_a_mutants_log_is_found_out(record: Any, judge: Judge, path: Path) -> None:
     """INV-ONCE.reported, from the figures of the engine's own check alone."""
     verdict = judge(record("22213-double-count"))
-    assert "INV-ONCE.reported" in {each.clause for each in verdict.violations}
-    passed = judging.validate(path, ignore=[each.clause for each in verdict.violations])
+    assert "INV-ONCE.reported" in {violation.clause for violation in verdict.violations}
+    passed = judging.validate(path, ignore=[violation.clause for violation in verdict.violations])
     assert passed.line is None or passed.line > (verdict.line or 0)
     assert passed.coverage.ignored
 
 
 def test_what_a_recorder_leaves_out_is_not_judged(record: Any, judge: Judge) -> None:
-    """Pages, check and KV content: said in the report, never a finding."""
+    """Missing pages, check and KV content are listed in the report, and are never a finding."""
     lines = record()
     snapshots(lines)[0]["pools"]["full"]["free"].pop()
-    assert "INV-OWNER" in {each.invariant for each in judge(lines).violations}
+    assert "INV-OWNER" in {violation.invariant for violation in judge(lines).violations}
     for snapshot in snapshots(lines):
         for name in ("tree", "checker", "content"):
             snapshot.pop(name, None)
@@ -160,7 +164,7 @@ STATE = ("pools", "tree", "rows", "sessions", "slots", "requests", "checker", "c
 
 @pytest.mark.parametrize("every", [2, 3, 100])
 def test_the_state_in_some_lines_only(every: int, record: Any, judge: Judge) -> None:
-    """The spec follows the events in between, and the next state is where they led."""
+    """The spec follows the events between states, and the next state must match."""
 
     def thinned() -> list[Line]:
         lines: list[Line] = record()
@@ -176,15 +180,14 @@ def test_the_state_in_some_lines_only(every: int, record: Any, judge: Judge) -> 
     lines = thinned()
     blind = [line for line in lines if "snapshot" in line and "pools" not in line["snapshot"]]
     blind[-2]["snapshot"]["events"].append(["T-DECODE", "s1", "r2", {"d": 1, "k": 1}])
-    found = judge(lines)
-    assert found.line == lines.index(blind[-2]) + 1, "a guard that fails is told at its own line"
+    failing = judge(lines)
+    assert failing.line == lines.index(blind[-2]) + 1, "a guard that fails is told at its own line"
 
 
 def test_idle_iterations_that_are_not_there_starve_nobody(
     commands: Any, tmp_path: Path, judge: Judge
 ) -> None:
-    """INV-PROGRESS.starved: a server without work writes nothing; each request that then comes has
-    all its time."""
+    """INV-PROGRESS.starved: an idle server writes nothing, so a later request has all its time."""
     path = tmp_path / "recorded.jsonl"
     engine = LoggedEngine(InProcessEngine(), path)
     engine.reset(CONFIGS["p1"], 0)
@@ -206,7 +209,7 @@ def test_idle_iterations_that_are_not_there_starve_nobody(
 
 
 def test_without_clients_nothing_is_said_of_histories(record: Any, judge: Judge) -> None:
-    """A recorder that keeps prompts to itself: INV-HISTORY and INV-ANSWER are not checked."""
+    """Without recorded prompts INV-HISTORY and INV-ANSWER are not checked."""
     lines = [
         line for line in record() if line.get("command", {"do": "step"})["do"] in ("step", "tick")
     ]
@@ -233,14 +236,14 @@ def test_steps_need_not_be_announced(record: Any, judge: Judge) -> None:
     ticked = next(i for i, line in enumerate(lines) if line.get("command", {}).get("do") == "close")
     for line in lines[ticked:]:
         if "snapshot" in line:
-            line["snapshot"]["iter"] += 100  # idle iterations that nobody wrote down
+            line["snapshot"]["iter"] += 100  # idle iterations, which no recorder writes
     snapshots(lines)[-1]["iter"] += 1
     named = sum("command" in line for line in lines)
     assert judge(lines, conforms=True).commands == named
 
 
 def test_a_log_that_breaks_off(record: Any, path: Path) -> None:
-    """Judged up to there; one line says so; status 0."""
+    """Judged up to the break, reported in one line, status 0."""
     write(path, record())
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) - 40])
@@ -253,7 +256,7 @@ def test_a_log_that_breaks_off(record: Any, path: Path) -> None:
 
 
 def test_several_engines_in_one_file(record: Any, judge: Judge) -> None:
-    """A header begins a fresh engine; what is told is that of the last one."""
+    """A header begins a fresh engine. The report is about the last engine."""
     one = record()
     verdict = judge([*one, *one], conforms=True)
     assert verdict.lives == 2
@@ -263,7 +266,7 @@ def test_several_engines_in_one_file(record: Any, judge: Judge) -> None:
 
 
 def test_an_engine_that_failed(record: Any, judge: Judge) -> None:
-    """INV-ALIVE at the line in which the recorder saw it."""
+    """INV-ALIVE at the line where the recorder saw the failure."""
     lines = [*record()[:4], {"failed": {"how": "crash", "error": "CUDA error"}}]
     verdict = judge(lines)
     assert (verdict.line, str(verdict.violations[0])) == (5, "INV-ALIVE.crash: CUDA error")
@@ -283,8 +286,8 @@ def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "text"),
     [
-        ("slotproof-log", 2, "line 1: the log is of version 2, this is 3"),
-        ("slotproof-log", 4, "line 1: the log is of version 4, this is 3"),
+        ("slotproof-log", 2, "line 1: the log has version 2, expected 3"),
+        ("slotproof-log", 4, "line 1: the log has version 4, expected 3"),
         ("engine", {}, "line 1: engine/name: Field required"),
         ("profile", "lmdeploy", "line 1: unknown profile 'lmdeploy'"),
         ("config/page_size", 3, "line 1: config: total_tokens=64 is no multiple"),
@@ -312,7 +315,7 @@ def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
     ],
 )
 def test_a_bad_line_is_named(keys: str, value: Any, text: str, record: Any, wrong: Any) -> None:
-    """What a path of keys leads to, in the last line that has it; ``...`` removes it."""
+    """Change a field, given by its path of keys, in the last line with it (``...`` deletes)."""
     lines = record()
     *path, last = keys.split("/")
     target: Any = next(line for line in reversed(lines) if keys.split("/", maxsplit=1)[0] in line)
@@ -325,18 +328,18 @@ def test_a_bad_line_is_named(keys: str, value: Any, text: str, record: Any, wron
 
 
 def test_parts_that_do_not_fit_each_other(record: Any, wrong: Any) -> None:
-    """Valid by the schema, and still nothing that can be looked at: the line is named."""
+    """Lines that fit the schema and contradict themselves: the message names the line."""
     lines = record(config="p1-swa")
     number = next(n for n, line in enumerate(lines, 1) if "pools" in line.get("snapshot", {}))
     del lines[number - 1]["snapshot"]["pools"]["swa"]
     text = wrong(lines)
-    assert f"line {number}: the figures make no sense together: there is a sliding window" in text
+    assert f"line {number}: the figures contradict each other: there is a sliding window" in text
 
 
 def test_an_error_of_ours_is_not_blamed_on_the_log(
     record: Any, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception of an oracle on a line that makes sense is our own bug, and is seen."""
+    """An exception of an oracle on a valid line is a bug in slotproof, and is raised."""
 
     def slip(*_: object) -> None:
         raise KeyError("row")
@@ -364,7 +367,7 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
 def test_what_is_no_log(
     content: bytes, text: str, wrong: Any, path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line, status 2, of a file and of standard input."""
+    """One line and status 2, for a file and for standard input."""
     assert text in wrong(content)
     for command in ("validate", "show"):
         for name, shown in ((str(path), str(path)), ("-", "standard input")):
@@ -382,7 +385,7 @@ def test_an_iteration_that_was_announced_and_is_not_there(record: Any, wrong: An
     first = next(i for i, line in enumerate(lines) if line.get("command", {}).get("n") == 6)
     del lines[first + 6]
     text = wrong(lines)
-    assert f"out of order: line {first + 1} announced an iteration that is not there" in text
+    assert f"out of order: line {first + 1} announced an iteration that is missing" in text
 
 
 def test_bad_logs_are_one_line_and_status_2(tmp_path: Path, cli: Any) -> None:
@@ -397,7 +400,7 @@ def test_bad_logs_are_one_line_and_status_2(tmp_path: Path, cli: Any) -> None:
 
 
 def test_run_and_replay_leave_logs(tmp_path: Path, cli: Any) -> None:
-    """Every example of a run is an engine of its own; a log ends with the counterexample."""
+    """Every example of a run is a separate engine. A log ends with the counterexample."""
     log, again = tmp_path / "run.jsonl", tmp_path / "replay.jsonl"
     argv = ["run", "--config", "p1", "--out", str(tmp_path), "--log", str(log)]
     ran = cli.json([*argv, "--examples", "3", "--steps", "5", "--json"], 3)
@@ -405,18 +408,18 @@ def test_run_and_replay_leave_logs(tmp_path: Path, cli: Any) -> None:
     assert document["examples"] == 3 and document["status"] == 0
     assert document["commands"] == ran["commands"], "both count what was sent"
     argv += ["--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
-    found = cli.json(argv, 1)
+    summary = cli.json(argv, 1)
     document = cli.json(["validate", str(log), "--json"], 1)
     assert document["line"] == document["lines"] == len(log.read_text().splitlines())
-    assert {"INV-OWNER.lost"} <= {each["clause"] for each in document["violated"]}
-    assert status(["replay", found["trace"], "--log", str(again), "--json"]) == 1
+    assert {"INV-OWNER.lost"} <= {violation["clause"] for violation in document["violated"]}
+    assert status(["replay", summary["trace"], "--log", str(again), "--json"]) == 1
     assert "counterexample: line" in cli(["validate", str(again)], 1)
 
 
 def test_a_log_that_can_not_be_written(
     tmp_path: Path, cli: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No file: status 2. A full disk: told, and the run goes on."""
+    """An impossible path: status 2. A full disk: reported, and the run continues."""
     argv = ["run", "--config", "p1", "--examples", "2", "--steps", "3", "--out", str(tmp_path)]
     assert "No such file or directory" in cli.wrong([*argv, "--log", str(tmp_path / "no" / "log")])
     if Path("/dev/full").exists():
@@ -426,7 +429,7 @@ def test_a_log_that_can_not_be_written(
 
 @pytest.mark.parametrize(("born", "clause"), [(0, "INV-ALIVE.crash"), (1, "INV-ALIVE.hang")])
 def test_failures_are_logged(born: int, clause: str, path: Path) -> None:
-    """An engine that breaks on reset or later: the log says how."""
+    """An engine that breaks on reset or later: the log has the reason."""
 
     class Broken(InProcessEngine):
         def reset(self, config: Any, seed: int) -> None:
@@ -449,7 +452,7 @@ def test_failures_are_logged(born: int, clause: str, path: Path) -> None:
 def test_a_long_log_is_forgotten_as_it_is_read(
     record: Any, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answered requests are let go of; nothing is found that is not there."""
+    """Answered requests are dropped, and no false finding follows."""
     monkeypatch.setattr("slotproof.logs.recorded._KEPT", 0)
     judge(record(), conforms=True)
 

@@ -1,4 +1,4 @@
-"""``make test-gpu``: it installs nothing, leaves nothing out in silence, and says that none ran."""
+"""``make test-gpu`` installs nothing, skips nothing silently, and reports that no test ran."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_tests_that_need_a_gpu_are_where_it_looks() -> None:
 
 @pytest.mark.slow
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
-    """An interpreter without z3 and without one that the suite needs, and no package index."""
+    """An interpreter without z3, a missing engine interpreter, and no package index."""
     for name in ("z3", "jiter"):
         text = f'raise ModuleNotFoundError("No module named {name!r}", name="{name}")\n'
         (tmp_path / f"{name}.py").write_text(text)
@@ -39,8 +39,8 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     )
     *_, left_out, nothing = done.stdout.splitlines()
     assert left_out == (
-        f"test-gpu: conformance/tests/cover/test_gpu.py was left out: {sys.executable} has no jiter"
+        f"test-gpu: conformance/tests/cover/test_gpu.py was skipped: {sys.executable} has no jiter"
     )
-    assert nothing == "test-gpu: torch sees no GPU here: NOTHING was run"
+    assert nothing == "test-gpu: NOTHING was run: torch finds no GPU"
     assert "impl/tests/test_audit.py::" in done.stdout
     assert done.returncode == 0, done.stderr

@@ -23,8 +23,8 @@ NOISE = "reference:22213-double-count"
 
 
 def test_builds_by_findings(tmp_path: Path, cli: Any) -> None:
-    """Found in one, gone in the next by replay; a build that can't start is told. The newest is
-    the first column."""
+    """A bug of one build is fixed in the next, shown by replay. A build that can't start is
+    reported. The newest is the first column."""
     engines = [f"old={NOISE}", "reference", "reference:nobody"]
     document = cli.json(["matrix", *engines, *SMALL, "--out", str(tmp_path), "--json"], 1)
     assert document["columns"] == ["reference:nobody", "reference", "old", "first seen", "gone in"]
@@ -40,7 +40,7 @@ def test_builds_by_findings(tmp_path: Path, cli: Any) -> None:
 
 
 def test_its_traces_have_no_states_and_a_replay_makes_them(tmp_path: Path, cli: Any) -> None:
-    """Commands and metadata are kept; `show` says how to have the rest."""
+    """Traces have commands and metadata. `show` names the command that adds the states."""
     engines = [f"old={NOISE}", "reference"]
     assert status(["matrix", *engines, *SMALL, "--out", str(tmp_path)]) == 1
     (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")
@@ -50,7 +50,7 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(tmp_path: Path, cli: 
     assert all(state.keys() == fields for state in document["states"])
     last = cli(["show", str(kept)]).splitlines()[-1]
     command = f"slotproof replay {kept} --engine {NOISE} --out FILE"
-    assert last == f"it has no states: {command} makes them"
+    assert last == f"the trace has no states. To write a trace with states: {command}"
     whole = tmp_path / "whole.itf.json"
     shown = cli(["replay", str(kept), "--engine", NOISE, "--out", str(whole)], 1)
     assert "INV-SUM-FULL.reported" in shown.partition("reproduced: ")[2]
@@ -60,7 +60,7 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(tmp_path: Path, cli: 
 
 @pytest.mark.parametrize("folder", ["findings/matrix", "findings/matrix-vllm", "reference/mutants"])
 def test_committed_tables_are_what_their_data_says(folder: str, tmp_path: Path) -> None:
-    """Else: write them anew from `matrix.json`."""
+    """On failure, write the tables anew from `matrix.json`."""
     committed = DOCS / folder
     data = json.loads((committed / "matrix.json").read_text())
     rows = [
@@ -74,7 +74,7 @@ def test_committed_tables_are_what_their_data_says(folder: str, tmp_path: Path) 
 
 
 def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
-    """The second build has the bug, and too few examples to find it."""
+    """The second build has the bug, but too few examples to find it."""
     plan = Plan({"p1": CONFIGS["p1"]}, examples=12)
     first, second = (builds.parse(f"{name}={NOISE}", 10, tmp_path) for name in "ab")
     builds.run([first], plan, 1, lambda *_: None, lambda _: None)
@@ -87,8 +87,8 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
-    """It is shown under its name, and not again as what the campaign finds; name and cells lead to
-    what is written about it."""
+    """It is shown under its name, and not again as a finding of the campaign. Name and cells link
+    to its description."""
     argv = ["matrix", f"old={NOISE}", "reference", *SMALL, "--out", str(tmp_path)]
     assert status([*argv, "--json"]) == 1
     before = json.loads((tmp_path / "matrix.json").read_text())["rows"]
@@ -114,14 +114,14 @@ def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> Non
 
 
 def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
-    """What SGLang does on a trace of vLLM says nothing; the reference is asked for all."""
+    """vLLM traces are no evidence on SGLang. The reference engine replays all of them."""
     named = load(DOCS / "findings")
     asked = {
         engine: {
             path.name.partition("-")[0]
-            for each in named
-            if each.asked_of(engine)
-            for path, _ in each.traces
+            for finding in named
+            if finding.asked_of(engine)
+            for path, _ in finding.traces
         }
         for engine in ("sglang", "vllm", "reference")
     }
@@ -144,7 +144,7 @@ def test_what_is_ignored_is_in_no_row(tmp_path: Path, cli: Any) -> None:
     [
         ([], "Missing argument 'BUILD...'"),
         (["reference", "--traces", "nowhere"], "nowhere is no folder"),
-        (["reference", "reference"], "'reference' is there twice"),
+        (["reference", "reference"], "'reference' is given twice"),
         (["lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
         (["reference", "--examples", "0"], "--examples must be at least 1"),
         (["reference", "--jobs", "0"], "--jobs must be at least 1"),
@@ -171,9 +171,9 @@ def test_how_a_build_is_named(text: str, name: str, engine: str, python: str | N
 
 
 def test_the_picture_is_whole_and_escapes_what_it_shows(tmp_path: Path) -> None:
-    """Well-formed; a name is text, not markup."""
+    """The SVG is well-formed, and a name in it is text, not markup."""
     table = Table("T", "bug", ["a"], [Row("<b>", "x & y", [Cell("3", "bad", "t@1.json", '"q"')])])
     write(table, tmp_path / "new")
     picture = ET.fromstring((tmp_path / "new" / "matrix.svg").read_text())
-    assert "<b>" in [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "<b>" in [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert len(list((tmp_path / "new").iterdir())) == 3

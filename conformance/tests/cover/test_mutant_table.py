@@ -1,4 +1,4 @@
-"""Mutants × what finds them, and the bug that each oracle catches alone."""
+"""Mutants × oracles that find them, and the bug that each oracle catches alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.mutant_table import FINDERS, kill, table
 
 
 def test_every_oracle_is_in_both_tables() -> None:
-    """The engine's own check stands for the oracle that judges it."""
+    """The engine's own check stands for the oracle that judges the check."""
     groups = [name for group in FINDERS.values() for name in group]
     assert set(groups) == set(ALONE) == set(ORACLES)
     assert (mutant_table.FOLDER / "oracles.md").read_text() == page(), "`make mutant-table`"
@@ -22,10 +22,10 @@ def test_every_oracle_is_in_both_tables() -> None:
 
 @pytest.mark.slow
 def test_a_mutant_and_who_finds_it_alone() -> None:
-    """A check that skips a pool leaves nothing for the equation to see; a leak does."""
+    """A check that skips a pool gives the equation no evidence. A leak does."""
     plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
     done = [kill(name, plan, 2) for name in ("21499-one-pool-check", "leak-full")]
-    clauses = [{found.clause for found in each.found} for each in done]
+    clauses = [{finding.clause for finding in mutant.found} for mutant in done]
     assert clauses == [{"INV-CHECKER.covers"}, {"INV-SUM-FULL.equation"}]
     assert done[0].alone == {}
     assert {"own check", "equation", "counts", "pages", "lockstep"} <= done[1].alone.keys()

@@ -23,40 +23,40 @@ def named(node: ast.expr) -> str:
 
 
 def assembles(node: ast.AST) -> bool:
-    """``Referee(…)``, under any name of the module; not that of a subclass."""
+    """Return True for ``Referee(…)`` under any name in the module, but not for a subclass."""
     return isinstance(node, ast.Call) and named(node.func) == "Referee"
 
 
 def plays(node: ast.AST) -> bool:
-    """A loop over commands, each of which a referee carries out."""
+    """Return True for a loop in which a referee carries out commands."""
     return isinstance(node, ast.For) and any(
-        isinstance(each, ast.Call)
-        and isinstance(each.func, ast.Attribute)
-        and each.func.attr == "do"
-        and named(each.func.value) == "referee"
-        for each in ast.walk(node)
+        isinstance(child, ast.Call)
+        and isinstance(child.func, ast.Attribute)
+        and child.func.attr == "do"
+        and named(child.func.value) == "referee"
+        for child in ast.walk(node)
     )
 
 
 def names(node: ast.AST) -> bool:
-    """A mark is made: by it two findings are the same."""
+    """Return True for a call that makes the identity of a finding."""
     return isinstance(node, ast.Call) and named(node.func) == "Mark"
 
 
 def draws(node: ast.AST) -> bool:
-    """Hypothesis is entered: a machine is run, or a test is given what it draws."""
+    """Return True for a call that enters Hypothesis, by a state machine or by ``given``."""
     entries = ("run_state_machine_as_test", "given")
     return isinstance(node, ast.Call) and named(node.func) in entries
 
 
 def found(node: ast.AST) -> bool:
-    """A class of what was found: an identity, and a trace that is written."""
-    fields = {named(each.target) for each in ast.walk(node) if isinstance(each, ast.AnnAssign)}
+    """Return True for the class of a finding: it has an identity and a trace."""
+    fields = {named(field.target) for field in ast.walk(node) if isinstance(field, ast.AnnAssign)}
     return isinstance(node, ast.ClassDef) and {"mark", "trace"} <= fields
 
 
 def options(node: ast.AST) -> Iterator[str]:
-    """The names of an option, of a command or of pytest, without dashes."""
+    """Yield the names of an option, of a command or of pytest, without dashes."""
     if isinstance(node, ast.Call) and named(node.func) in ("option", "addoption", "add"):
         for first in node.args[:1]:
             if isinstance(first, ast.Constant):
@@ -64,10 +64,10 @@ def options(node: ast.AST) -> Iterator[str]:
 
 
 def writes(node: ast.AST) -> bool:
-    """A file, by a method of its path or by ``open`` for writing."""
+    """Return True for a write to a file, by a method of its path or by ``open``."""
     if not isinstance(node, ast.Call):
         return False
-    modes = [each.value for each in node.args[1:] if isinstance(each, ast.Constant)]
+    modes = [argument.value for argument in node.args[1:] if isinstance(argument, ast.Constant)]
     opens = isinstance(node.func, ast.Name) and node.func.id == "open"
     return named(node.func) in ("write_text", "write_bytes") or (opens and "w" in modes)
 
@@ -87,24 +87,24 @@ def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
         (
             names,
             ["conformance/slotproof/search/findings.py"] * 2,
-        ),  # of the driver itself, of what it shows
+        ),  # faults of the driver, and violations
         (draws, ["conformance/slotproof/search/examples.py"]),
         (found, ["conformance/slotproof/search/findings.py"]),
     ],
 )
 def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -> None:
-    """Whoever needs it asks there: a second place would soon be a second rule."""
+    """A second place would soon become a second rule."""
     assert sorted(places(what)) == where
 
 
 def test_one_option_takes_a_baseline() -> None:
-    """It has the same name in each command, and with pytest's prefix."""
+    """The option has the same name in each command, and after pytest's prefix."""
     nodes = (node for path in CODE for node in ast.walk(ast.parse(path.read_text())))
     every = {name for node in nodes for name in options(node)}
     assert {name for name in every if "baseline" in name or "known" in name} == {"baseline"}
 
 
 def test_files_are_written_in_one_place() -> None:
-    """Whole, or line by line; a benchmark's results may be half written."""
+    """Files are written whole or line by line. Only a benchmark's results may be incomplete."""
     ours = [path for path in places(writes) if path.startswith("conformance/")]
     assert ours == ["conformance/slotproof/support/files.py"] * 2

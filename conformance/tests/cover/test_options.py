@@ -1,4 +1,4 @@
-"""Options of a server: who is asked for them, what they excuse, and that they were at work."""
+"""Server options: which engines are asked for them, what they excuse, and if they took effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slotproof.search.rules import machine_for
 
 
 class Ending(InProcessEngine):
-    """It has options, of which it knows nothing, and ends the request r3 where it has to evict."""
+    """An engine that offers all options, ignores them, and aborts r3 on an evict command."""
 
     def __init__(self, mutant: str | None = None) -> None:
         super().__init__(mutant)
@@ -43,14 +43,14 @@ def submit(rid: str) -> Command:
 
 
 class Other(Ending):
-    """It says of every token that another one should be in its place."""
+    """An engine that recomputes every token as its successor."""
 
     def recompute(self, tokens: list[int], count: int) -> list[int]:
         return [token + 1 for token in super().recompute(tokens, count)]
 
 
 class Untold(Ending):
-    """It tells nobody of a session that it closes, as SGLang."""
+    """An engine that closes a session without a message, like SGLang."""
 
     def __init__(self, mutant: str | None = None) -> None:
         super().__init__(mutant)
@@ -65,7 +65,7 @@ class Untold(Ending):
 
 
 class Cutting(Ending):
-    """It computes all but the last token of a prompt."""
+    """An engine that drops the last token of every prompt."""
 
     def do(self, command: Command) -> list[Any]:
         if command["do"] == "submit":
@@ -92,38 +92,43 @@ WAIT: Command = {"do": "tick", "seconds": 30}
 def test_who_is_ended_unasked_had_to_be(
     options: dict[str, Any], others: int, excused: bool
 ) -> None:
-    """INV-ANSWER.unasked: one of three requests where two may wait, or one that is 30 s old."""
+    """INV-ANSWER.unasked: excused for one of three requests if two may wait, and after 30 s."""
     config = replace(EngineConfig(), **options)
     ending = [{"do": "evict", "tokens": 1}, STEP]
     asked = [*(submit(f"r{number + 1}") for number in range(others)), submit("r3")]
     commands = [*asked, *ending] if others else [*asked, STEP, WAIT, *ending]
-    found = play(Ending(), Setup(config), commands).log[-1].violations
-    assert ("INV-ANSWER.unasked" in {each.clause for each in found}) is not excused, found
+    violations = play(Ending(), Setup(config), commands).log[-1].violations
+    assert (
+        "INV-ANSWER.unasked" in {violation.clause for violation in violations}
+    ) is not excused, violations
 
 
 def test_what_is_aborted_unasked_brings_no_answer() -> None:
-    """INV-CONTENT.tokens: SGLang computes another prompt for who is refused, and tells a token."""
+    """INV-CONTENT.tokens: SGLang gives a refused request another prompt, and returns a token."""
     said = []
     for ending in ({"do": "evict", "tokens": 1}, {"do": "abort", "rid": "r3"}):
         asked = [submit("r3"), STEP, ending, STEP]
-        found = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
-        said.append([each.clause for each in found])
+        violations = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
+        said.append([violation.clause for violation in violations])
     assert said == [["INV-ANSWER.unasked"], ["INV-CONTENT.tokens"]]
 
 
 def test_what_ran_before_it_was_aborted_unasked_is_looked_at() -> None:
-    """INV-CONTENT.tokens: two rounds are no refusal."""
+    """INV-CONTENT.tokens: a request that ran for two rounds was not refused."""
     asked = [submit("r3"), STEP, STEP, {"do": "evict", "tokens": 1}, STEP]
-    found = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
-    assert {each.clause for each in found} == {"INV-ANSWER.unasked", "INV-CONTENT.tokens"}
+    violations = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
+    assert {violation.clause for violation in violations} == {
+        "INV-ANSWER.unasked",
+        "INV-CONTENT.tokens",
+    }
 
 
 def test_a_later_request_may_take_the_place_of_one() -> None:
     """INV-ANSWER.unasked: with branching, of requests without a session."""
     asked = [submit("r3"), STEP, submit("r4"), {"do": "evict", "tokens": 1}, STEP]
     for config, clauses in ((EngineConfig(), ["INV-ANSWER.unasked"]), (BRANCHING, [])):
-        found = play(Ending(), Setup(config), asked).log[-1].violations
-        assert [each.clause for each in found] == clauses
+        violations = play(Ending(), Setup(config), asked).log[-1].violations
+        assert [violation.clause for violation in violations] == clauses
 
 
 BRANCHING = EngineConfig(branching=True)
@@ -145,10 +150,12 @@ OWN = EngineConfig(timeout=30, own_timeouts=True)
 def test_a_session_is_closed_when_its_own_time_is_over(
     engine: Ending, config: EngineConfig, session: str, early: bool, between: list[Command]
 ) -> None:
-    """INV-SESSION.closed: told or not; s1 has three times as long, s2 once."""
+    """INV-SESSION.closed: with or without a message. s1 has three times the timeout, s2 has one."""
     opened: Command = {"do": "open", "session": session}
-    found = play(engine, Setup(config), [opened, STEP, *between, WAIT]).log[-1].violations
-    assert ("INV-SESSION.closed" in {each.clause for each in found}) is early, found
+    violations = play(engine, Setup(config), [opened, STEP, *between, WAIT]).log[-1].violations
+    assert ("INV-SESSION.closed" in {violation.clause for violation in violations}) is early, (
+        violations
+    )
 
 
 def test_who_is_asked_to_close_may() -> None:
@@ -156,15 +163,15 @@ def test_who_is_asked_to_close_may() -> None:
     opened: Command = {"do": "open", "session": "s1"}
     commands = [opened, STEP, ends, STEP, opened, ends, opened, STEP]
     log = play(Untold(), Setup(OWN), commands).log
-    assert not any(each.violations for each in log)
+    assert not any(iteration.violations for iteration in log)
 
 
 def test_another_prompt_than_was_asked_is_seen() -> None:
-    """INV-HISTORY.prompt: of a request without a session, too; not of one that is too long."""
+    """INV-HISTORY.prompt: also for a request without a session, but not for a prompt too long."""
     for length, clauses in ((4, {"INV-HISTORY.prompt"}), (47, set[str]())):
         asked = {**submit("r1"), "tokens": [1] * length}
-        found = play(Cutting(), Setup(EngineConfig()), [asked, STEP]).log[-1].violations
-        assert {each.clause for each in found} & {"INV-HISTORY.prompt"} == clauses
+        violations = play(Cutting(), Setup(EngineConfig()), [asked, STEP]).log[-1].violations
+        assert {violation.clause for violation in violations} & {"INV-HISTORY.prompt"} == clauses
 
 
 def test_whoever_names_a_configuration_is_told_why_it_is_left_out() -> None:
@@ -181,13 +188,13 @@ def test_where_no_configuration_is_possible_all_reasons_are_told() -> None:
 
 
 def test_who_asks_for_logprobs_may_match_less() -> None:
-    """INV-MATCH.all: the prompt is computed for them."""
+    """INV-MATCH.all: the engine computes the prompt again for logprobs."""
     commands = [{**submit("r1"), "tokens": [5, 6, 7, 8]}, STEP]
     commands += [{**submit("r2"), "tokens": [5, 6, 7, 9]}, STEP]
     for config, clauses in ((EngineConfig(), ["INV-MATCH.all"]), (EngineConfig(logprobs=True), [])):
         engine = Ending("prefix-last-token-twice")
-        found = play(engine, Setup(config), commands).log[-1].violations
-        assert [each.clause for each in found] == clauses
+        violations = play(engine, Setup(config), commands).log[-1].violations
+        assert [violation.clause for violation in violations] == clauses
 
 
 def test_one_that_has_them_takes_any_value() -> None:
@@ -200,7 +207,7 @@ def test_an_option_that_was_never_at_work_is_told() -> None:
     coverage = Coverage()
     coverage.reached["options"]["queue"] = 1
     said = [*report.idle(coverage, [CONFIGS["p1"], SERVED["p4-queue"]])]
-    assert said == ["priority of the configuration was never at work"]
+    assert said == ["option priority of a configuration never took effect"]
     coverage.reached["options"]["priority"] = 1
     assert not [*report.idle(coverage, [SERVED["p4-queue"]])]
 
@@ -209,5 +216,5 @@ def test_where_a_pause_retracts_turns_are_paused() -> None:
     """And nowhere else is another rule drawn."""
     offered, host = InProcessEngine().capabilities.commands, cast("Any", None)
     configs = SERVED["p4-pause"], CONFIGS["p4"]
-    pausing, plain = (set(dir(machine_for(host, offered, each))) for each in configs)
+    pausing, plain = (set(dir(machine_for(host, offered, config))) for config in configs)
     assert pausing - plain == {"turn_and_pause"}

@@ -1,8 +1,6 @@
-"""Each oracle alone: a real snapshot with one figure changed breaks the right clause.
-
-And none other of that oracle's where only one should be seen; the unchanged
-snapshot breaks nothing. One long file: a test per clause, side by side.
-"""
+"""Each oracle alone: one changed figure in a real snapshot breaks the right clause. The same oracle
+reports no second clause where one is expected. The unchanged snapshot breaks nothing. One long
+file: a test per clause, side by side."""
 
 from __future__ import annotations
 
@@ -40,13 +38,13 @@ SCENES: dict[str, tuple[list[str], str]] = {
     "late": (["turn1", "r2", "step", "step"], "p1-overlap"),
     "late draft": (["turn1", "r2", "step", "step"], "p1-draft-overlap"),
 }
-"""Turn 2 runs; nothing runs; with a sliding window; turn 2 is read; a plain request; r2 ends;
-a round of turn 2 is launched and the result of the one before comes, plain and speculative."""
+"""States by name: turn 2 runs, no turn runs, a sliding window, turn 2 is read, a plain request, r2
+finishes. The late scenes launch a round of turn 2 while the previous result arrives."""
 
 
 @pytest.fixture
 def make(scene: Any, commands: Any) -> Callable[..., Any]:
-    """``make(name, oracle)``: a scene, judged by that oracle alone."""
+    """``make(name, oracle)``: a scene, judged by a single oracle."""
     words = {
         "turn1": commands.TURN_1,
         "step": [commands.STEP],
@@ -56,10 +54,10 @@ def make(scene: Any, commands: Any) -> Callable[..., Any]:
 
     def made(name: str, *oracle: str) -> Any:
         said, config = SCENES[name]
-        found = scene([command for word in said for command in words[word]], config)
-        for each in oracle:
-            found.only(each)
-        return found
+        prepared = scene([command for word in said for command in words[word]], config)
+        for oracle_name in oracle:
+            prepared.only(oracle_name)
+        return prepared
 
     return made
 
@@ -100,7 +98,7 @@ def given_back(s: Any) -> None:
 
 
 def stamped(position: int, more: int, place: int) -> Change:
-    """Return a change of a stamp: of its token by so much, and of its place."""
+    """Return a change of a stamp: add ``more`` to its token, and set its place."""
 
     def apply(s: Any) -> None:
         stamps = s["content"][str(owner(s)["row"])]
@@ -110,7 +108,7 @@ def stamped(position: int, more: int, place: int) -> Change:
 
 
 def answer(s: Any, **fields: Any) -> None:
-    """Another answer to r2 than the one that it gets, or gets only later."""
+    """Replace the messages by an answer to r2, too early or wrong."""
     s["messages"] = [{"type": "finish", "rid": "r2", "reason": "length", "tokens": [], **fields}]
 
 
@@ -119,7 +117,7 @@ def says(s: Any, word: str, session: str = "s1") -> None:
 
 
 def laid_out(s: Any) -> None:
-    """What an engine with hashed blocks shows besides: here it is all in order."""
+    """Add the figures of an engine with hashed blocks, all in order."""
     tree = s["tree"]["full"]
     unused = [*s["pools"]["full"]["free"], *(page for page, locks in tree if not locks)]
     keys = [(100 + page, page) for page, _ in tree]
@@ -134,13 +132,13 @@ def hashed(*changes: Change) -> Change:
 
 
 def told(s: Any, transition: str) -> dict[str, int]:
-    """The parameters of the one event of that name."""
+    """Return the parameters of the only event with a name."""
     (params,) = (event[3] for event in s["events"] if event[0] == transition)
     return dict(params)
 
 
 def tells(s: Any, transition: str, **params: int) -> None:
-    """Tell other parameters."""
+    """Change the parameters of an event."""
     assert told(s, transition) != params
     s["events"] = [(*e[:3], params) if e[0] == transition else e for e in s["events"]]
 
@@ -346,9 +344,9 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("lockstep", "INV-STEP.state", "late draft", lambda s: silent(s, "T-RESULT")),
     ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-LAUNCH", d=1, k=0)),
     ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-LAUNCH", d=2, k=2)),
-    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", k=1, n=1)),
-    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, n=0)),
-    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, n=2)),
+    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", k=1, sampled=1)),
+    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, sampled=0)),
+    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, sampled=2)),
     (
         "lockstep",
         "INV-STEP.state",
@@ -359,13 +357,15 @@ CHANGES: list[tuple[str, str, str, Change]] = [
         "lockstep",
         "INV-STEP.state",
         "late draft",
-        lambda s: tells(s, "T-RESULT", **dict.fromkeys("kn", told(s, "T-RESULT")["n"] + 1)),
+        lambda s: tells(
+            s, "T-RESULT", **dict.fromkeys(("k", "sampled"), told(s, "T-RESULT")["sampled"] + 1)
+        ),
     ),
     (
         "lockstep",
         "INV-STEP.guard",
         "late draft",
-        lambda s: tells(s, "T-RESULT", k=0, n=told(s, "T-RESULT")["n"]),
+        lambda s: tells(s, "T-RESULT", k=0, sampled=told(s, "T-RESULT")["sampled"]),
     ),
 ]
 """(oracle, clause, scene, change of the snapshot)"""
@@ -373,7 +373,7 @@ CHANGES: list[tuple[str, str, str, Change]] = [
 
 @pytest.mark.parametrize(
     ("oracle", "clause", "where", "change"),
-    [pytest.param(*each, id=f"{each[0]}-{each[1]}-{each[2]}") for each in CHANGES],
+    [pytest.param(*case, id=f"{case[0]}-{case[1]}-{case[2]}") for case in CHANGES],
 )
 def test_one_changed_figure_is_caught_by_its_clause(
     oracle: str, clause: str, where: str, change: Change, make: Any
@@ -390,14 +390,14 @@ def test_an_unchanged_snapshot_breaks_nothing(where: str, make: Any) -> None:
 
 
 def test_hashed_blocks_in_order_break_nothing(make: Any) -> None:
-    """INV-REUSE, INV-LOOKUP, INV-TABLES: what an engine shows of them, and nothing is wrong."""
+    """INV-REUSE, INV-LOOKUP, INV-TABLES: the figures are shown, and all in order."""
     made = make("lent")
     laid_out(made.snapshot)
     assert made.judge() == []
 
 
 def test_every_oracle_is_tested_here() -> None:
-    assert {each[0] for each in CHANGES} | {"progress", "operators", "matches"} == set(ORACLES)
+    assert {case[0] for case in CHANGES} | {"progress", "operators", "matches"} == set(ORACLES)
 
 
 def test_a_matched_request_hides_which_pages_it_locks(make: Any) -> None:
@@ -424,7 +424,7 @@ def test_a_matched_request_hides_which_pages_it_locks(make: Any) -> None:
 
 @pytest.mark.parametrize(("width", "clauses"), [(48, set()), (5, {"INV-ORDER.req"})])
 def test_a_row_is_as_wide_as_the_engine_says(width: int, clauses: set[str]) -> None:
-    """``rows.width``; without it a row holds the context."""
+    """``rows.width``. Without a width, a row holds the context."""
     engine = InProcessEngine()
     do = engine.do
 
@@ -437,19 +437,21 @@ def test_a_row_is_as_wide_as_the_engine_says(width: int, clauses: set[str]) -> N
     engine.do = told  # type: ignore[method-assign]
     turn = {"session": None, "rid": "r1", "tokens": [1] * 6, "max_new": 3, "stop": []}
     commands: list[Command] = [{"do": "submit", **turn}, {"do": "step", "n": 1}]
-    found = play(engine, Setup(EngineConfig()), commands).log[-1].violations
-    assert {each.clause for each in found if each.invariant == "INV-ORDER"} == clauses
+    violations = play(engine, Setup(EngineConfig()), commands).log[-1].violations
+    assert {
+        violation.clause for violation in violations if violation.invariant == "INV-ORDER"
+    } == clauses
 
 
 def test_only_the_oracle_of_the_check_sees_that_it_did_not_run(make: Any) -> None:
-    """All oracles together; a bug beside the mutant of tests/alone.py."""
+    """All oracles together. tests/alone.py has a mutant for it."""
     made = make("lent")
     made.snapshot["checker"]["ran"] = False
     assert made.clauses() == {"INV-CHECKER.ran"}
 
 
 def test_a_check_that_is_off_need_not_run(make: Any) -> None:
-    """INV-CHECKER.ran speaks of checks that are on, and of batches that were there."""
+    """INV-CHECKER.ran applies only to a check switched on, and only after a batch."""
     made = make("lent", "checker")
     made.snapshot["checker"] |= {"ran": False, "level": 0}
     assert made.clauses() == set()
@@ -463,14 +465,14 @@ def pool(total: int) -> dict[str, Any]:
 
 
 def plain(snap: Any, prompt: int = 13) -> object:
-    """Somebody without a session waits; nobody uses that of s1."""
+    """Make r2 a request without a session, and leave the slot of s1 idle."""
     snap["requests"]["r2"].update(session=None, kind="plain", prompt=prompt)
     snap["sessions"]["s1"]["inflight"] = None
     return snap
 
 
 def all_held(snap: Any, slot: int = 64, **figures: int) -> object:
-    """Somebody without a session waits, nothing is free, and the slot of s1 has so much."""
+    """Make a request without a session wait while the slot of s1 holds the pool."""
     plain(snap)
     snap["pools"]["full"].update(available=0, free=[], **figures)
     snap["slots"]["s1"]["A"] = slot
@@ -480,7 +482,7 @@ def all_held(snap: Any, slot: int = 64, **figures: int) -> object:
 
 
 def beside(snap: Any, rid: str, session: str | None = None, **kv: Any) -> object:
-    """Another request."""
+    """Add a request."""
     snap["requests"][rid] = {**snap["requests"]["r2"], "session": session, **kv}
     return snap
 
@@ -509,14 +511,14 @@ WAITS: dict[str, Change] = {
     "counter": lambda snap: snap["pools"]["full"].update(available=0),
     "counter tree": lambda snap: snap["tree"].update(full=[(0, 0)]),
 }
-"""States in which a request waits, by the cause of it."""
+"""States in which a request waits, by cause."""
 
 
 class TestProgress:
-    """INV-PROGRESS: 16 steps of the same, and a request."""
+    """INV-PROGRESS: 16 steps without a change, and a request."""
 
     def waiting(self, make: Any) -> Any:
-        """A turn that waits beside its session's slot."""
+        """Return a scene with a turn waiting beside its session's slot."""
         made = make("waiting", "progress")
         nothing = {"row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0}
         made.snapshot["requests"]["r2"] |= {"phase": "waiting", **nothing}
@@ -525,7 +527,7 @@ class TestProgress:
         return made
 
     def stalled(self, make: Any, paused: bool = False, phase: str = "waiting") -> list[int]:
-        """Numbers of the snapshots at which the clause fires."""
+        """Return the numbers of the snapshots at which the clause fires."""
         made = self.waiting(make)
         made.snapshot["requests"]["r2"]["phase"] = phase
         made.referee.client.paused = paused
@@ -535,7 +537,7 @@ class TestProgress:
         assert self.stalled(make) == [PATIENCE]
 
     def test_seconds_are_no_steps(self, make: Any) -> None:
-        """While time passes nothing runs (found on SGLang: 16 ticks and a turn that ran)."""
+        """A tick runs no batch (found on SGLang: 16 ticks and a running turn)."""
         made = self.waiting(make)
         made.judge()
         for _ in range(PATIENCE + 4):
@@ -548,15 +550,17 @@ class TestProgress:
 
     @pytest.mark.parametrize("word", WAITS)
     def test_it_says_what_is_missing_and_who_holds_it(self, word: str, make: Any) -> None:
-        """Stalls with different causes are different findings; the sentence has the cause, too."""
+        """Stalls with different causes are different findings. The sentence states the cause."""
         made = self.waiting(make)
         WAITS[word](made.snapshot)
-        found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
+        violations = [violation for _ in range(PATIENCE + 2) for violation in made.judge()]
         cause = word.partition(" ")[0]
-        assert [each.pins for each in found] == [cause]
+        assert [violation.pins for violation in violations] == [cause]
         words = CAUSES[cause.split("-")[-1]].partition("{n}")
-        assert words[0] in found[0].detail and words[2] in found[0].detail
-        assert Mark(found[0].clause, (), "step", cause).id == f"INV-PROGRESS.stalled@step:{cause}"
+        assert words[0] in violations[0].detail and words[2] in violations[0].detail
+        assert (
+            Mark(violations[0].clause, (), "step", cause).id == f"INV-PROGRESS.stalled@step:{cause}"
+        )
 
     def test_every_cause_has_a_state_that_shows_it(self) -> None:
         shown = {word.partition(" ")[0].split("-")[-1] for word in WAITS}
@@ -571,41 +575,41 @@ class TestProgress:
             made.snapshot["pools"]["full"] |= {"available": 64, "free": list(range(16))}
             made.snapshot["pools"]["swa"] = {**pool(12), "free": [0, 1, 2]}
             made.referee.config = replace(made.referee.config, window=2, swa_tokens=12)
-            found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
-            assert [each.pins for each in found] == ["swa-reserve"], prompt
+            violations = [violation for _ in range(PATIENCE + 2) for violation in made.judge()]
+            assert [violation.pins for violation in violations] == ["swa-reserve"], prompt
 
     @pytest.mark.parametrize(("draft", "pins"), [(0, "full-reserve"), (4, "full-idle")])
     def test_drafts_need_memory_too(self, draft: int, pins: str, make: Any) -> None:
-        """What is there suffices for the tokens, not for a round of drafts beside them."""
+        """The free pages suffice for the tokens, but not for a round of drafts as well."""
         made = self.waiting(make)
         made.referee.config = replace(made.referee.config, draft=draft)
         made.referee.client.unanswered["r2"] = Sent(None, [1], 1, [])
         plain(made.snapshot, 13)
         made.snapshot["slots"]["s1"]["A"] = 48
         made.snapshot["pools"]["full"].update(available=16, free=[12, 13, 14, 15])
-        found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
-        assert [each.pins for each in found] == [pins]
-        assert ("lacks up to " in found[0].detail) == bool(draft)
+        violations = [violation for _ in range(PATIENCE + 2) for violation in made.judge()]
+        assert [violation.pins for violation in violations] == [pins]
+        assert ("lacks up to " in violations[0].detail) == bool(draft)
 
     @pytest.mark.parametrize("word", ["full-idle", "rows-idle", "full-waiting", "full-nobody"])
     @pytest.mark.parametrize("clause", ["stalled", "starved"])
     def test_a_documented_choice_is_counted_and_not_judged(
         self, clause: str, word: str, make: Any
     ) -> None:
-        """The profile vllm: nobody gets what a paused session holds. All else is judged."""
+        """The profile vllm never reclaims the memory of a paused session. All else is judged."""
         made = self.waiting(make)
         referee, client = made.referee, made.referee.client
         referee.constants = replace(referee.constants, profile=PROFILES["vllm"])
         WAITS[word](made.snapshot)
         if clause == "starved":
             client.unanswered, client.patience = {"r2": Sent(None, [1], 1, [])}, 1
-        found = [each for _ in range(PATIENCE + 1) for each in made.judge()]
+        violations = [violation for _ in range(PATIENCE + 1) for violation in made.judge()]
         key = f"INV-PROGRESS.{clause}:{word} (docs/findings/paused-session-pins.md)"
         if word.endswith("-idle"):
-            assert found == [] and referee.coverage.by_choice[key] == 1
+            assert violations == [] and referee.coverage.by_choice[key] == 1
             assert f"not judged      {key}, 1 times" in left_out({}, {}, referee.coverage.by_choice)
         else:
-            assert (f"INV-PROGRESS.{clause}", word) in [(e.clause, e.pins) for e in found]
+            assert (f"INV-PROGRESS.{clause}", word) in [(e.clause, e.pins) for e in violations]
             assert not referee.coverage.by_choice
 
     def test_where_somebody_runs_and_stands_still_nothing_is_a_choice(self, make: Any) -> None:
@@ -613,21 +617,23 @@ class TestProgress:
         made.referee.constants = replace(made.referee.constants, profile=PROFILES["vllm"])
         WAITS["full-idle"](made.snapshot)
         beside(made.snapshot, "q1", phase="running", row=1, A=4)
-        assert [each.pins for _ in range(PATIENCE + 2) for each in made.judge()] == ["full-idle"]
+        assert [violation.pins for _ in range(PATIENCE + 2) for violation in made.judge()] == [
+            "full-idle"
+        ]
 
     def test_a_choice_of_the_profile_stays_where_a_configuration_changes_others(self) -> None:
         chosen = Setup(EngineConfig()).choices(
             replace(InProcessEngine().capabilities, profile="vllm")
         )
         assert chosen.idle_stays == PROFILES["vllm"].idle_stays
-        assert {each.name for each in PROFILES.values() if each.idle_stays} == {"vllm"}
+        assert {profile.name for profile in PROFILES.values() if profile.idle_stays} == {"vllm"}
 
     def test_a_paused_engine_is_not_stalled(self, make: Any) -> None:
         assert self.stalled(make, paused=True) == []
 
     def test_who_answers_somebody_goes_on(self, make: Any) -> None:
-        """A prompt that comes and goes in every iteration keeps those who run waiting, as policy
-        has it (found on SGLang, whose prompts go first)."""
+        """By policy, a new prompt in every iteration may keep running requests waiting (found on
+        SGLang, where prompts go first)."""
         made = self.waiting(make)
         made.snapshot["messages"] = [
             {"type": "finish", "rid": "r8", "reason": "abort", "tokens": [], "message": ""}
@@ -643,7 +649,7 @@ class TestProgress:
 
 
 class Deaf(InProcessEngine):
-    """It ignores one kind of command."""
+    """An engine that ignores one kind of command."""
 
     def __init__(self, told: str) -> None:
         super().__init__()
@@ -657,7 +663,7 @@ class Deaf(InProcessEngine):
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("told", ["retract", "accept", "pause", "evict"])
 def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
-    """INV-ANSWER.obeyed: by the reference; not by an engine that is deaf to just that."""
+    """INV-ANSWER.obeyed: the reference obeys. An engine that ignores the command does not."""
     turn = {"do": "submit", "session": None, "tokens": [5, 6, 7, 8, 9], "stop": []}
     step: Command = {"do": "step", "n": 6}
     commands: list[Command] = [{**turn, "rid": "r0", "max_new": 1}, step]
@@ -671,8 +677,8 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
         commands += [{**turn, "rid": f"p{tokens}", "max_new": 1}, step] * (told == "pause")
     setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap, page_size=4))
     assert play(InProcessEngine(), setup, commands).log[-1].violations == []
-    found = play(Deaf(told), setup, commands).log[-1].violations
-    assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
+    violations = play(Deaf(told), setup, commands).log[-1].violations
+    assert {violation.clause for violation in violations} == {"INV-ANSWER.obeyed"}
     other = Deaf(told)
     words = {**other.capabilities.not_observed, operators.TOLD: "it does so at times"}
     other.capabilities = replace(other.capabilities, not_observed=words)
@@ -692,8 +698,8 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
 def test_a_slot_is_kept_where_nobody_needs_its_room(
     mutant: str | None, first: list[int], total: int, flush: bool, clauses: set[str]
 ) -> None:
-    """INV-PROGRESS.discarded: in a small pool somebody may need it, and a flush may take it; of a
-    history of one token nothing can be used, for that is computed anew."""
+    """INV-PROGRESS.discarded: in a small pool another request may need the slot, and a flush may
+    free it. A history of one token is useless, for its last token is computed anew."""
     turn = {"do": "submit", "session": "s1", "stop": [], "max_new": 0}
     commands: list[Command] = [
         {"do": "open", "session": "s1"},
@@ -704,12 +710,12 @@ def test_a_slot_is_kept_where_nobody_needs_its_room(
         {"do": "step", "n": 1},
     ]
     setup = Setup(EngineConfig(total_tokens=total))
-    found = play(InProcessEngine(mutant), setup, commands).log[-1].violations
-    assert {each.clause for each in found} == clauses
+    violations = play(InProcessEngine(mutant), setup, commands).log[-1].violations
+    assert {violation.clause for violation in violations} == clauses
 
 
 def test_a_false_alarm_of_the_check_is_caught(make: Any) -> None:
-    """INV-CHECKER.alarm: it says leak when memory is lost or shared, and only then."""
+    """INV-CHECKER.alarm: the check reports a leak exactly when memory is lost or shared."""
     made = make("lent", "checker")
     made.snapshot["checker"]["verdict"] = "leak"
     assert made.clauses() == {"INV-CHECKER.alarm"}
@@ -719,14 +725,14 @@ def test_a_false_alarm_of_the_check_is_caught(make: Any) -> None:
 def test_a_check_that_fails_shows_those_before_it(
     logged: int, clauses: set[str], make: Any
 ) -> None:
-    """INV-CHECKER.dump (#27238): at level 1, which logs nothing else."""
+    """INV-CHECKER.dump (#27238): at level 1, with nothing else logged."""
     made = make("late", "checker")
     made.snapshot["checker"] |= {"verdict": "leak", "logged": logged, "kept": 0}
     assert made.clauses() - {"INV-CHECKER.alarm"} == clauses
 
 
 def test_a_violation_is_data(make: Any) -> None:
-    """A violation is shown by its fields, and its sentence is made of them."""
+    """A violation is shown by its fields, and its sentence is built from the fields."""
     seen = make("idle", "pages")
     free = seen.snapshot["pools"]["full"]["free"]
     slot = seen.snapshot["slots"]["s1"]
@@ -744,7 +750,7 @@ def test_a_violation_is_data(make: Any) -> None:
 
 
 def test_actors_come_in_the_order_of_the_snapshot(make: Any) -> None:
-    """Which one a violation names is the same in every process, whatever its hash seed."""
+    """A violation names the same actor in every process, whatever the hash seed."""
     seen = make("idle")
     session = seen.snapshot["sessions"]["s1"]
     names = [f"s{number}" for number in range(40)]
@@ -764,7 +770,7 @@ def test_an_engine_that_counts_no_iterations_makes_no_sense(how: str) -> None:
 
 
 def test_the_figures_of_a_session_are_those_of_its_turn() -> None:
-    """A stub, a turn that its session refused, is none."""
+    """A stub, a turn refused by its session, does not count."""
     stub = {"session": "s1", "kind": "stub", "phase": "running", "row": 2, "C": 1}
     requests = {"r2": stub, "r1": stub | {"kind": "turn", "row": 3, "C": 5}}
     seen: Any = SimpleNamespace(snapshot={"requests": requests, "slots": {}})
@@ -775,5 +781,5 @@ def test_the_figures_of_a_session_are_those_of_its_turn() -> None:
 
 def test_a_configuration_says_whose_turns_requests_without_a_session_are() -> None:
     assert SERVED["p1-branching"].size.endswith(
-        "with branching (requests without a session are turns of one that keeps no slot)"
+        "with branching (requests without a session are turns of a session without a slot)"
     )

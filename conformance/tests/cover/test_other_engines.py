@@ -1,5 +1,5 @@
-"""What other engines may rightly do (ADR 13), done by the reference engine: said in the words that
-there are it conforms; what has no word is judged without events, and is no bug there."""
+"""Legal variants of other engines (ADR 13), run by the reference engine. A variant with transitions
+conforms. A variant without is judged without events, and is no bug."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotproof_engine.requests.req import Phase, Req
 from tests.turns import CLOSE, OPEN, steps
 
 Change = Callable[[Any], None]
-"""Makes an engine do one thing otherwise."""
+"""A change that makes an engine do one thing differently."""
 
 RETRACT: Command = {"do": "retract"}
 
@@ -32,7 +32,7 @@ def turn(rid: str, length: int, new: int, session: str | None = "s1") -> Command
 
 
 class Other(InProcessEngine):
-    """The reference engine, but for one thing."""
+    """The reference engine with one change."""
 
     def __init__(self, change: Change, events: bool = True) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Other(InProcessEngine):
 
 
 def keeps_at_abort(engine: Any) -> None:
-    """An aborted turn leaves its slot, cut to the history."""
+    """Leave the slot of an aborted turn, cut to the history."""
     cache, abort = engine.cache, engine.cache.abort_req
 
     def keeping(req: Req, *, out_of_memory: bool = False) -> None:
@@ -63,7 +63,7 @@ def keeps_at_abort(engine: Any) -> None:
 
 
 def sends_away(engine: Any) -> None:
-    """Who finished keeps its pages for three iterations, and is answered then."""
+    """Hold a finished request's pages for three iterations, then answer it."""
     scheduler = engine.scheduler
     finish, run, abort = scheduler._finish_if_done, scheduler.step, scheduler.abort
     left: dict[Req, int] = {}
@@ -75,7 +75,7 @@ def sends_away(engine: Any) -> None:
 
     def stepping() -> None:
         for req in list(left):
-            scheduler.running_batch.remove(req)  # it runs no more
+            scheduler.running_batch.remove(req)  # a finished request leaves the batch
             if not left[req]:
                 del left[req]
                 finish(req)
@@ -92,7 +92,7 @@ def sends_away(engine: Any) -> None:
 
 
 def publishes_at_discard(engine: Any) -> None:
-    """What a slot had goes to the tree, whole pages of it."""
+    """Publish the whole pages of a discarded slot to the tree."""
     cache, discard = engine.cache, engine.cache.discard
 
     def publishing(sid: str) -> None:
@@ -108,7 +108,7 @@ def publishes_at_discard(engine: Any) -> None:
 
 
 def trims_at_retract(engine: Any) -> None:
-    """A retracted turn keeps all of its KV but the last position."""
+    """Hold all KV of a retracted turn except the last position."""
     cache, retract = engine.cache, engine.cache.retract_req
 
     def trimming(req: Req) -> None:
@@ -161,25 +161,29 @@ def run(engine: Other, config: str, commands: list[Command]) -> Referee:
 def test_what_can_be_said_conforms(what: str) -> None:
     change, commands, told = IN_WORDS[what]
     log = run(Other(change), "p4", commands).log
-    assert [str(each) for each in log[-1].violations] == []
-    assert told in {event[0] for each in log for seen in each.snapshots for event in seen["events"]}
+    assert [str(violation) for violation in log[-1].violations] == []
+    assert told in {
+        event[0] for iteration in log for seen in iteration.snapshots for event in seen["events"]
+    }
 
 
 @pytest.mark.parametrize("what", WITHOUT_WORDS)
 def test_what_has_no_word_is_not_what_was_said_and_no_bug_without_events(what: str) -> None:
-    """INV-STEP.state: it did what it did not say."""
+    """INV-STEP.state: the engine did something else than its events state."""
     change, config, commands, told = WITHOUT_WORDS[what]
     log = run(Other(change), config, commands).log
-    assert {each.clause for each in log[-1].violations} == {"INV-STEP.state"}
+    assert {violation.clause for violation in log[-1].violations} == {"INV-STEP.state"}
     assert told in {event[0] for seen in log[-1].snapshots for event in seen["events"]}
     log = run(Other(change, events=False), config, commands).log
-    assert [str(each) for each in log[-1].violations] == [] and len(log) == len(commands + REST)
+    assert [str(violation) for violation in log[-1].violations] == [] and len(log) == len(
+        commands + REST
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [keeps_at_abort, publishes_at_discard, trims_at_retract])
 def test_no_false_alarm(change: Change) -> None:
-    """In a search: with events where there are words, without them where not."""
+    """In a search: with events if transitions exist for the change, otherwise without."""
     configs = {name: CONFIGS[name] for name in ("p1-tight", "p4", "p4-draft")}
     engine = Other(change, events=change is keeps_at_abort)
     outcome = campaign.run(engine, "reference", Plan(configs, examples=30, seed=4))

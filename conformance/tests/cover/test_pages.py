@@ -1,9 +1,7 @@
-"""Committed pages are not older than the code that makes them.
-
-A page is made of a trace, and a trace by a build. Tests here take no build: of the traces of the
-reference engine, of what every trace has to say, of the pictures. The parts `sglang` and `vllm`
-record the others again and compare whole files.
-"""
+"""Committed pages are not older than the code that makes them. A page is made from a trace, and a
+trace from a build. These tests need no build. They check the traces of the reference engine, the
+form of every trace, and the pictures. The parts `sglang` and `vllm` record the others again and
+compare whole files."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ RENEW = "it is stale: make traces"
 
 @pytest.mark.parametrize("path", sorted(SNAPSHOTS.glob("*.itf.json")), ids=lambda path: path.stem)
 def test_a_trace_of_the_reference_is_what_this_code_makes(path: Path) -> None:
-    """So is its page. What changes one of them changes those of other engines, too."""
+    """Its page, too. A change of one such trace changes the traces of other engines as well."""
     (now,) = traces_again.made([path])
     assert not now.why_not
     assert not now.stale, RENEW
@@ -36,16 +34,16 @@ def test_a_trace_of_the_reference_is_what_this_code_makes(path: Path) -> None:
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_a_trace_says_what_this_code_says(path: Path) -> None:
-    """Of where state and spec differ it says what explains that, as far as anything does; of each
-    violation what the words are made of; and all in the form that is written now."""
+    """A trace has the current form, and its violations have the fields for their sentences. A
+    difference between state and spec has an explanation, as far as one exists."""
     trace = load_trace(path)
     assert itf.text_of(trace) == path.read_text(encoding="utf-8"), RENEW
-    for each in trace.violations:
-        if each.clause == "INV-STEP.state":
-            assert bool(each.variable) != ("exists only in the" in each.detail), RENEW
-            keeps = trace.config.draft and trace.engine.startswith("vllm")  # nothing explains it
+    for violation in trace.violations:
+        if violation.clause == "INV-STEP.state":
+            assert bool(violation.variable) != ("exists only in the" in violation.detail), RENEW
+            keeps = trace.config.draft and trace.engine.startswith("vllm")  # has no explanation
             assert keeps or trace.explained is not None, RENEW
-        assert "=None" not in each.detail, RENEW
+        assert "=None" not in violation.detail, RENEW
 
 
 def test_the_program_writes_what_is_stale_and_ends_with_1_where_nothing_shows(
@@ -86,7 +84,7 @@ def test_findings_name_their_public_reports() -> None:
 
 
 def test_the_picture_is_of_the_page_as_it_is() -> None:
-    """The digests are of the page that this code makes, and of the pictures drawn from it."""
+    """The digests match the page made by this code, and the pictures drawn from the page."""
     page = forms.form("html", load_trace(TRACE), TRACE.name)
     assert DRAWN_FROM.read_text() == digests(page), (
         "the picture is stale: SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest -m browser "
@@ -100,5 +98,5 @@ def test_the_picture_blames_what_the_finding_is_named_by() -> None:
     """INV-SUM-FULL.equation@T-RETRACT."""
     trace = load_trace(TRACE)
     first, *_ = suspects(View(trace))
-    assert [each.partition(" ")[0] for each in first.events] == ["T-RETRACT"]
+    assert [event.partition(" ")[0] for event in first.events] == ["T-RETRACT"]
     assert "The engine behaves as if" in forms.form("html", trace, TRACE.name)

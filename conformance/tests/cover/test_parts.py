@@ -18,11 +18,11 @@ MORE = {
     *("spec", "cvc5", "tlc", "mutants", "systematic", "interrupts", "kills", "wheel", "fuzz"),
     *("sglang", "vllm"),
 }
-"""Those that `make test` runs only a little of, or nothing."""
+"""Parts that `make test` skips or runs only in small part."""
 
 
 def test_every_test_is_in_a_part() -> None:
-    """Of fuzzing, both the tests and the inputs by number."""
+    """For fuzzing, both the tests and the numbered inputs."""
     asked = [ROOT / word for part in PARTS.values() for word in part.argv if "tests" in word]
     folders = [path for path in asked if "/" in path.name or path.exists()]
     tests = [
@@ -38,12 +38,12 @@ def test_every_test_is_in_a_part() -> None:
 
 @pytest.mark.parametrize("name", sorted(MORE))
 def test_inputs_of_a_part_are_there(name: str) -> None:
-    """A file that moved must not fall out of them unseen."""
+    """A moved file must not drop out of the inputs unnoticed."""
     for pattern in PARTS[name].inputs:
         assert list(Part((), inputs=(pattern,)).files()), pattern
     files = set(PARTS[name].files())
     words = [ROOT / word for word in PARTS[name].argv if "/tests" in word]
-    tests = [each for path in words for each in (path.glob("*.py") if path.is_dir() else [path])]
+    tests = [file for path in words for file in (path.glob("*.py") if path.is_dir() else [path])]
     assert files >= set(tests)
 
 
@@ -68,7 +68,7 @@ def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Three parts, one of which fails; where it is written down that one passed."""
+    """The file of passed parts, with three parts defined. One of the parts fails."""
     monkeypatch.setattr(parts, "PASSED", tmp_path / "passed.json")
     code = "import os, sys; sys.exit(os.environ.get('HOW_MANY') == '13')"
     run = (sys.executable, "-c", code)
@@ -112,7 +112,7 @@ def test_what_starts_the_same_goes_to_one_worker() -> None:
     for alone in (f"{tests}/sglang/test_a.py::test_it", f"{tests}/cover/test_a.py::test_it[0.5.1]"):
         assert together(alone) == alone
     sites = [f"{tests}/{folder}/test_site.py::test_it[x]" for folder in ("cover", "browser")]
-    assert len({together(each) for each in sites}) == 1
+    assert len({together(site) for site in sites}) == 1
 
 
 MARKED = """

@@ -1,4 +1,4 @@
-"""Engines behind a pipe: whatever a driver does wrong has a name and no driver hangs the suite."""
+"""Engines over a pipe: every fault of a driver has a name, and no driver hangs the suite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Open = Callable[..., ProcessEngine]
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Iterator[Open]:
-    """``toy(mode)``: a driver that goes wrong once, then behaves."""
+    """``toy(mode)``: a driver that fails once, then behaves."""
     engines = contextlib.ExitStack()
 
     def start(mode: str, step_timeout: float = 20.0) -> ProcessEngine:
@@ -62,8 +62,8 @@ def test_a_driver_that_behaves(toy: Open) -> None:
     ("mode", "text"),
     [
         ("exit", r"does not start: the driver exited with status 4: no such device$"),
-        ("other-protocol", r"the driver speaks protocol 3, this is 2$"),
-        ("old-protocol", r"the driver speaks protocol 1, this is 2$"),
+        ("other-protocol", r"the driver speaks protocol 3, expected 2$"),
+        ("old-protocol", r"the driver speaks protocol 1, expected 2$"),
         ("garbage-hello", r"does not start: garbage on the wire: b'Welcome!' \(not JSON"),
         ("refuses-hello", r"the driver refuses the hello \(protocol 2\): protocol 1 only$"),
         ("bad-hello", r"the driver's hello: engine/name: Field required$"),
@@ -117,23 +117,23 @@ LEAVING = "Exception ignored in: <function Pool.__del__ at 0x7f02>\n"
     ],
 )
 def test_the_line_that_names_a_failure_is_no_warning(said: str, words: str) -> None:
-    found = last_words(EngineFailed("crash", "it died", said))
-    assert found.startswith(words) and bool(found) == bool(words)
+    line = last_words(EngineFailed("crash", "it died", said))
+    assert line.startswith(words) and bool(line) == bool(words)
 
 
 def test_a_driver_that_only_warned_says_nothing_else() -> None:
     text = not_started(EngineFailed("hang", "no answer within 2 s", WARNS))
-    assert "it says: warnings only on standard error; --step-timeout" in text
+    assert "it printed: warnings only on standard error; --step-timeout" in text
 
 
 def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
-    """One line: what was sent, what was expected, what it said, and how to wait longer."""
+    """One line: the message sent, the answer expected, the output, and how to wait longer."""
     argv = [sys.executable, str(DRIVERS / "toy.py"), "mute"]
     with pytest.raises(EngineUnusable) as caught:
         ProcessEngine(argv, start_timeout=2.0)
     assert str(caught.value) == (
         'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 2}, '
-        "expected one line of JSON with its protocol, engine and capabilities; it says: "
+        "expected one line of JSON with its protocol, engine and capabilities; it printed: "
         "waiting for a device (on standard error); --step-timeout raises the limit"
     )
 
@@ -142,7 +142,7 @@ def test_a_driver_that_does_not_read_is_a_hang() -> None:
     """A message that fills the pipe does not block the suite."""
     pipe = Pipe([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        with pytest.raises(EngineFailed, match=r"does not read: no line taken within 0\.3 s"):
+        with pytest.raises(EngineFailed, match=r"does not read: no line within 0\.3 s"):
             pipe.send("x" * 4_000_000, 0.3)
     finally:
         pipe.kill()
@@ -168,7 +168,7 @@ def test_a_driver_that_was_killed_is_told_by_its_signal() -> None:
 
 
 def test_what_a_driver_said_when_it_died_is_in_the_trace(toy: Open, tmp_path: Path) -> None:
-    """INV-ALIVE.crash: the end of standard error is kept in the file and shown."""
+    """INV-ALIVE.crash: the end of standard error is stored in the file and shown."""
     referee = Setup(SMALL).referee(toy("die"))
     (violation,) = referee.do(STEP)
     assert violation.said == "first line\nout of memory\n"
@@ -187,7 +187,7 @@ def test_a_run_over_a_driver_that_dies_keeps_the_trace() -> None:
     finally:
         engine.close()
     assert outcome.trace is not None
-    assert [each["do"] for each in outcome.trace.commands] == ["step"]
+    assert [command["do"] for command in outcome.trace.commands] == ["step"]
     assert outcome.trace.violations[0].said.endswith("out of memory\n")
 
 
@@ -236,12 +236,12 @@ FAULTS = {
 
 
 KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
-"""What a finding is called; all others are garbage."""
+"""Suffixes of a finding's identity. All other faults are garbage."""
 
 
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
-    """One fault of a driver gives one finding. A crash that the driver reports is the engine's."""
+    """One fault of a driver gives one finding. A crash reported by the driver is the engine's."""
     referee = Setup(SMALL).referee(toy(mode))
     (violation,) = referee.do(STEP)
     who = "step" if mode == "crash" else "driver"
@@ -251,7 +251,7 @@ def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode
 
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_in_mid_run_is_a_finding_and_the_driver_comes_back(toy: Open, mode: str) -> None:
-    """INV-ALIVE.crash, with its reason; the next reset works."""
+    """INV-ALIVE.crash, with its reason. The next reset works."""
     how, text = FAULTS[mode]
     engine = toy(mode)
     referee = Setup(SMALL).referee(engine)
@@ -272,7 +272,7 @@ def test_a_hang_is_a_finding_and_the_driver_comes_back(toy: Open) -> None:
 
 
 def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of n iterations has n times as long."""
+    """A step of n iterations has n times the timeout."""
     engine = toy("fine", step_timeout=5.0)
     engine.reset(SMALL, 0)
     asked: list[float] = []
@@ -289,7 +289,7 @@ def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_snapshot_that_makes_no_sense_is_a_finding(toy: Open) -> None:
-    """INV-ALIVE.crash: an answer that finishes a request without a reason."""
+    """INV-ALIVE.crash: a finish message without a reason."""
     (violation,) = Setup(SMALL).referee(toy("unknown-session")).do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
     assert "messages/0/finish/reason: Field required" in violation.detail
@@ -327,7 +327,7 @@ def wire(mutant: str = "") -> ProcessEngine:
 
 
 def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """INV-CONTENT.tokens: the driver's answer, and what the referee makes of another one."""
+    """INV-CONTENT.tokens: the driver's answer, and the verdict on another answer."""
     with contextlib.closing(wire()) as engine:
         engine.reset(CONFIGS["p1"], 0)
         expected = InProcessEngine().recompute([1, 2, 3], 4)
@@ -345,7 +345,7 @@ def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) ->
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail == (
         f"output 0 of r1 is {expected[0]}; without a cache it is {expected[0] + 1}; "
-        "the KV that was looked at is right"
+        "the KV in the snapshot is correct"
     )
 
 
@@ -360,7 +360,7 @@ def test_an_answer_to_recompute_that_is_none_is_a_fault(monkeypatch: pytest.Monk
 
 
 def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
-    """INV-STEP: the same engine behind a pipe conforms, and shows the same snapshots."""
+    """INV-STEP: the same engine over a pipe conforms, and shows the same snapshots."""
     configs = {name: CONFIGS[name] for name in ("p1-tight", "p4-swa")}
     plan = Plan(configs, examples=10, steps=20)
     engine = wire()

@@ -1,4 +1,4 @@
-"""Commands, configurations, capabilities, snapshots: what the protocol page says of them."""
+"""Commands, configurations, capabilities and snapshots follow the protocol page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TURN: Command = {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_snapshot_follows_the_schema(name: str) -> None:
-    """A random run, each snapshot through JSON and back."""
+    """A random run, with every snapshot sent through JSON and back."""
     rng = random.Random(name)
     engine = InProcessEngine()
     engine.reset(CONFIGS[name], 0)
@@ -136,14 +136,14 @@ def test_configurations_survive_json_and_the_reference_engine_takes_them(name: s
 
 
 def test_the_configurations_span_what_the_suite_promises() -> None:
-    """Page sizes 1, 4, 16, each with and without the SWA pool; chunks; drafts; both retracts."""
+    """Page sizes 1, 4, 16, with and without the SWA pool. Chunks, drafts, both retracts."""
     configs = CONFIGS.values()
-    spans = {(each.page_size, each.window > 0) for each in configs}
+    spans = {(config.page_size, config.window > 0) for config in configs}
     assert spans >= {(page, swa) for page in (1, 4, 16) for swa in (False, True)}
-    assert any(each.chunk for each in configs) and any(
-        each.draft and each.topk > 1 for each in configs
+    assert any(config.chunk for config in configs) and any(
+        config.draft and config.topk > 1 for config in configs
     )
-    assert {each.retract for each in configs} == {"keep", "wipe"}
+    assert {config.retract for config in configs} == {"keep", "wipe"}
 
 
 def test_hash_is_the_crc_of_decimal_ids() -> None:
@@ -207,7 +207,7 @@ def test_abstraction_of_requests_that_go_alone(kind: str, scene: Any) -> None:
 
 
 def test_abstraction_of_a_slot_without_a_session(scene: Any) -> None:
-    """It is an actor: its memory is counted, and INV-PHASE speaks of it."""
+    """The slot is an actor: its memory is counted, and INV-PHASE covers it."""
     made = scene()
     made.snapshot["sessions"].clear()
     world = abstract(made.snapshot, CONSTANTS)
@@ -246,7 +246,7 @@ def test_guard_outcomes_are_named_until_both_ways_were_seen(scene: Any) -> None:
 
 
 def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
-    """--ignore: known violations do not end a run."""
+    """--ignore: ignored violations do not end a run."""
     engine = InProcessEngine("21499-one-pool-check")
     clauses = ("INV-CHECKER.covers",)
     referee = Setup(CONFIGS["p1-swa"], ignored=clauses).referee(engine)
@@ -255,9 +255,11 @@ def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
 
 
 def test_the_whole_answers_in_the_document_are_such() -> None:
-    """What a driver's author copies: a hello, and a snapshot that the reference engine shows."""
+    """The examples for a driver's author: a hello, and a snapshot of the reference engine."""
     text = (Path(__file__).parents[3] / "docs" / "reference" / "protocol.md").read_text()
-    hello, shown = (json.loads(each) for each in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    hello, shown = (
+        json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    )
     assert Capabilities.from_json(hello["result"]["capabilities"]).profile == "reference"
     engine = InProcessEngine()
     engine.reset(EngineConfig(total_tokens=16, rows=2, context_len=16, max_running=2), 0)

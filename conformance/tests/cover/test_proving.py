@@ -15,14 +15,14 @@ from slotproof.traces.record import Row
 from slotproof_model.proofs import prove as proofs
 
 
-def test_a_mutant_is_refuted(here: Path, cli: Any) -> None:
-    found = cli.json(["prove", "--mutant", "22790d-two-in-flight", "--json"], 1)
-    meta = found["itf"]["#meta"]["slotproof-spec"]
+def test_a_mutant_is_refuted(workdir: Path, cli: Any) -> None:
+    result = cli.json(["prove", "--mutant", "22790d-two-in-flight", "--json"], 1)
+    meta = result["itf"]["#meta"]["slotproof-spec"]
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
     assert "shortest: 3 transitions" in cli(["prove", "--mutant", "22790d-two-in-flight"], 1)
-    assert (here / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
+    assert (workdir / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
 
 
 def test_the_spec_itself_is_searched(cli: Any) -> None:
@@ -33,10 +33,10 @@ def test_the_spec_itself_is_searched(cli: Any) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_how_far_a_proof_is(jobs: int) -> None:
-    """Of transitions, each at each page size: once for each, in this process or in others."""
+    """Progress counts transitions times page sizes, in this process or in several."""
     told: list[tuple[int, int]] = []
     only = ["T-OPEN", "T-PARK"]
-    proofs.prove(page_sizes=[1, 4], jobs=jobs, only=only, tell=lambda *each: told.append(each))
+    proofs.prove(page_sizes=[1, 4], jobs=jobs, only=only, tell=lambda *counts: told.append(counts))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
@@ -57,8 +57,8 @@ def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equatio
     submit = {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1], "max_new": 1, "stop": []}
     rows = [Row(submit), Row({"do": "step", "n": 1}, ["T-EXTEND"] * transitions)]
     spec = "reference:22790a-abort-drops-row"
-    found = [Violation(*clause, "")]
-    return Trace("e", spec, "reference", EngineConfig(), 0, rows, found, minimal=True)
+    violations = [Violation(*clause, "")]
+    return Trace("e", spec, "reference", EngineConfig(), 0, rows, violations, minimal=True)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +85,22 @@ def test_progress_is_a_theorem_with_its_rank_and_its_choice(cli: Any) -> None:
     said = cli(["prove", "--progress", "--page-size", "4"])
     for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
         assert word in said
-    found = cli.json(["prove", "--progress", "--any", "--profile", "sglang", "--json"])
-    assert found["failed"] == [] and found["itf"] is None
-    assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
-    assert found["explored"]["waiting"] > 100
+    result = cli.json(["prove", "--progress", "--any", "--profile", "sglang", "--json"])
+    assert result["failed"] == [] and result["itf"] is None
+    assert result["page_sizes"] == ["any"] and len(result["rank"]) == 4
+    assert result["explored"]["waiting"] > 100
 
 
 @pytest.mark.parametrize("argv", [["--without", "T-DISCARD"], ["--profile", "vllm"]])
 def test_without_the_choice_an_idle_session_keeps_others_waiting(
-    argv: list[str], here: Path, cli: Any
+    argv: list[str], workdir: Path, cli: Any
 ) -> None:
     """docs/findings/idle-session-pins.md, of the spec."""
     said = cli(["prove", "--progress", "--page-size", "1", *argv], 1)
     assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
-    assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
+    assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits forever" in said
     assert "  6  T-PLAIN-SUBMIT prompt=2" in said
-    (trace,) = here.glob("slotproof-traces/*.itf.json")
+    (trace,) = workdir.glob("slotproof-traces/*.itf.json")
     assert "again: slotproof prove --progress --without T-DISCARD" in cli(["show", str(trace)])
 
 
@@ -109,13 +109,13 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
     [
         (["--progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
         (["--progress", "--profile", "nobody"], "unknown profile 'nobody'"),
-        (["--without", "T-OPEN"], "--without goes with --progress"),
-        (["--profile", "vllm"], "--profile goes with --progress"),
-        (["--progress", "--jobs", "2"], "--jobs goes with the proof of the invariants"),
-        (["--progress", "--mutant", "spec"], "--mutant goes alone"),
-        (["--mutant", "spec", "--any"], "--any goes with the proof of the invariants and --progr"),
-        (["--depth", "2"], "--depth goes with --mutant"),
-        (["--progress", "--depth", "0"], "--depth goes with --mutant"),
+        (["--without", "T-OPEN"], "--without applies only to --progress"),
+        (["--profile", "vllm"], "--profile applies only to --progress"),
+        (["--progress", "--jobs", "2"], "--jobs applies only to the proof of the invariants"),
+        (["--progress", "--mutant", "spec"], "--mutant and --progress exclude each other"),
+        (["--mutant", "spec", "--any"], "--any applies only to the proof of the invariants and"),
+        (["--depth", "2"], "--depth applies only to --mutant"),
+        (["--progress", "--depth", "0"], "--depth applies only to --mutant"),
         (["--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""INV-MATCH: what is known of the tree is what was published and not evicted; nothing more."""
+"""INV-MATCH: the referee counts on pages published and not evicted, and on nothing more."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def played(commands: list[Command], mutant: str | None = None, **config: Any) ->
     [
         ({}, 8),
         ({"page_size": 4}, 8),
-        ({"page_size": 4, "draft": 2}, 4),  # a page is filed with the token after it, perhaps
+        ({"page_size": 4, "draft": 2}, 4),  # a page may be filed with the token after it
         ({"chunk": 3}, 8),
         ({"overlap": True}, 8),
         ({"window": 4, "swa_tokens": 64}, 8),
     ],
 )
 def test_a_published_prompt_is_known(config: Any, known: int) -> None:
-    """All but the last token, whose logits are needed; whole pages; a branch ends it."""
+    """Whole pages, without the last token, needed for its logits. A branch ends the match."""
     referee = played([asked("r1", PROMPT), *[STEP] * 6], **config)
     assert not referee.log[-1].violations
     assert referee.published.longest(PROMPT, 1) == known
@@ -55,12 +55,12 @@ def test_a_published_prompt_is_known(config: Any, known: int) -> None:
 
 
 def test_nothing_is_known_of_what_no_snapshot_shows() -> None:
-    """A request that began and ended within one iteration: which pages it had nobody saw."""
+    """No snapshot shows the pages of a request that began and ended within one iteration."""
     assert played([asked("r1", PROMPT, 1), STEP]).published.longest(PROMPT, 0) == 0
 
 
 def test_what_is_evicted_is_forgotten() -> None:
-    """From the end, a page at a time; of the answer, one token lies there too."""
+    """Eviction takes pages from the end. One token of the answer is in the tree as well."""
     left = [
         played(
             [asked("r1", PROMPT, 2), STEP, STEP, {"do": "evict", "tokens": tokens}, STEP]
@@ -71,7 +71,7 @@ def test_what_is_evicted_is_forgotten() -> None:
 
 
 def snapshot(pages: list[int], events: Any = (), row: list[int] | None = None) -> Any:
-    """A full pool alone, pages of one token."""
+    """Return a snapshot of a full pool alone, with pages of one token."""
     request = {"row": 0, "A": 9, "Q": 0, "E": 0, "kind": "plain", "hash": None}
     return {
         "pools": {"full": {}},
@@ -83,7 +83,7 @@ def snapshot(pages: list[int], events: Any = (), row: list[int] | None = None) -
 
 
 def finished(prompt: list[int], *shots: Any) -> Published:
-    """What is known after a request that ran in the first one ended in the second."""
+    """Return the published pages after a request ran in the first snapshot and ended later."""
     client = Setup(EngineConfig()).referee(InProcessEngine()).client
     client.sends(asked("r1", prompt))
     client.reads(1)
@@ -100,14 +100,14 @@ def told(q: int, dup: int = 0) -> Any:
 
 
 def test_a_duplicate_is_not_where_it_was() -> None:
-    """Its pages are freed, and may be another's by the end of the iteration."""
+    """The pages of a duplicate are freed, and may have another owner by the iteration's end."""
     before = snapshot([], row=[1, 2, 3])
     assert finished([7, 8, 9], before, snapshot([1, 2, 3], [told(3)])).longest([7, 8, 9], 0) == 3
     assert finished([7, 8, 9], before, snapshot([1, 2, 3], [told(3, 1)])).longest([7, 8, 9], 0) == 0
 
 
 def test_who_came_back_had_other_pages() -> None:
-    """Retracted, matched again, ended, all in one iteration: the row is not the one that it was."""
+    """Retracted, matched again and ended in one iteration, a request has a different row."""
     before = snapshot([], row=[1, 2, 3])
     again = [("T-PLAIN-RETRACT", None, "r1", {}), ("T-MATCH", None, "r1", {"m": 0})]
     known = [
@@ -118,23 +118,23 @@ def test_who_came_back_had_other_pages() -> None:
 
 
 def test_a_page_that_came_back_holds_something_else() -> None:
-    """Evicted and published again within one iteration: nothing is certain any more."""
+    """A page evicted and published again within one iteration is no longer certain."""
     before = snapshot([], row=[1, 2, 3])
-    there = snapshot([1, 2, 3], [told(3)])
+    published = snapshot([1, 2, 3], [told(3)])
     evicted = [("T-EVICT", None, None, {"n": 1})]
     known = [
-        finished([7, 8, 9], before, there, snapshot(pages, events)).longest([7, 8, 9], 0)
+        finished([7, 8, 9], before, published, snapshot(pages, events)).longest([7, 8, 9], 0)
         for pages, events in (([1, 2, 3], []), ([1, 2], evicted), ([1, 2, 3], evicted))
     ]
     assert known == [3, 2, 0]
 
 
 def test_a_match_of_less_is_found_unless_the_driver_says_so() -> None:
-    """INV-MATCH.all, and the word of ``not_observed``."""
+    """INV-MATCH.all, and its word in ``not_observed``."""
     commands = [asked("r1", [5, 6, 7, 8]), STEP, asked("r2", [5, 6, 7, 9]), STEP]
     assert not played(commands).log[-1].violations
-    [found] = played(commands, "prefix-last-token-twice").log[-1].violations
-    assert (found.clause, found.rid, found.spec, found.engine) == ("INV-MATCH.all", "r2", 3, 2)
+    [missed] = played(commands, "prefix-last-token-twice").log[-1].violations
+    assert (missed.clause, missed.rid, missed.spec, missed.engine) == ("INV-MATCH.all", "r2", 3, 2)
     engine = InProcessEngine("prefix-last-token-twice")
     words = {**engine.capabilities.not_observed, WHOLE: "it looks at half of it"}
     engine.capabilities = replace(engine.capabilities, not_observed=words)
@@ -142,7 +142,7 @@ def test_a_match_of_less_is_found_unless_the_driver_says_so() -> None:
 
 
 def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
-    """T-DOOM leaves one token of it."""
+    """T-DOOM leaves one token of the prompt."""
     long = [*PROMPT, *range(100, 136)]
     commands: list[Command] = [{"do": "open", "session": "s1"}, asked("r1", PROMPT), STEP]
     commands += [{**asked("r2", long, 9), "session": "s1"}, STEP]
@@ -150,18 +150,18 @@ def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mutant", "found"),
+    ("mutant", "expected"),
     [
         ("prefix-prompt-private", ("INV-MATCH.prompt", "r1", 4, 0)),
         ("prefix-answer-dropped", ("INV-MATCH.left", "r1", 6, 4)),
     ],
 )
-def test_a_tree_that_does_not_get_what_is_computed_is_found(mutant: str, found: Any) -> None:
-    """INV-MATCH.prompt, INV-MATCH.left, and the word of ``not_observed``."""
+def test_a_tree_that_does_not_get_what_is_computed_is_found(mutant: str, expected: Any) -> None:
+    """INV-MATCH.prompt, INV-MATCH.left, and their word in ``not_observed``."""
     commands = [asked("r1", [5, 6, 7, 8]), *[STEP] * 3]
     assert not played(commands).log[-1].violations
     [told] = played(commands, mutant).log[-1].violations
-    assert (told.clause, told.rid, told.spec, told.engine) == found
+    assert (told.clause, told.rid, told.spec, told.engine) == expected
     engine = InProcessEngine(mutant)
     words = {**engine.capabilities.not_observed, WHOLE: "it shares what it likes"}
     engine.capabilities = replace(engine.capabilities, not_observed=words)

@@ -1,4 +1,4 @@
-"""`from slotproof import …`: what is there, how light it is, what it says of wrong use."""
+"""`from slotproof import …`: its names, its cost, and its messages on wrong use."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_members_on_the_page_exist() -> None:
     listed = re.findall(r"::: (\S+)\n.*members: \[(.*)\]", page)
     assert len(listed) == 3
     for name, members in listed:
-        there = dir(resolve_name(name))
-        assert [each for each in members.split(", ") if each not in there] == [], name
+        names = dir(resolve_name(name))
+        assert [member for member in members.split(", ") if member not in names] == [], name
 
 
 def test_a_command_returns_what_happened() -> None:
@@ -80,7 +80,7 @@ def test_a_command_returns_what_happened() -> None:
         waits = engine.submit("r2", "s1", [8], max_new=2)
         second, third = engine.step(), engine.step()
     assert first.transitions == ["T-OPEN", "T-SUBMIT", "T-MATCH", "T-EXTEND", "T-SAVE"]
-    assert [each["type"] for each in first.messages] == ["opened", "finish"]
+    assert [message["type"] for message in first.messages] == ["opened", "finish"]
     assert first.violations == [] and waits.figures == first.figures
     # By ownership, where the engine's own check counts the loan as held too.
     assert second.figures["full"] == {
@@ -97,7 +97,7 @@ def test_a_command_returns_what_happened() -> None:
         second
     )
     assert third.violations == [] and third.number == 6
-    assert engine.trace.rows[-1] is second.row  # up to there it replays
+    assert engine.trace.rows[-1] is second.row  # commands up to the violation replay
     assert engine.trace.violations == second.violations
 
 
@@ -140,7 +140,7 @@ class Tags(HTMLParser):
 
 
 def test_a_notebook_shows_the_page_in_a_frame(hostile: Trace) -> None:
-    """Whatever the trace says, the notebook gets one tag; scripts of the page see nothing of it."""
+    """Whatever the trace holds, the notebook gets one tag. Scripts of the page can't reach it."""
     for trace in (load_trace(TRACE), hostile):
         ((tag, attributes),) = Tags(trace._repr_html_()).tags
         assert tag == "iframe" and attributes["sandbox"] == "allow-scripts"
@@ -149,9 +149,9 @@ def test_a_notebook_shows_the_page_in_a_frame(hostile: Trace) -> None:
 
 
 def test_a_run_says_what_the_command_says() -> None:
-    found = run("reference:22213-double-count", configs=["p1"], examples=60)
-    assert found.summary["status"] == 1 and found.trace is not None
-    assert str(found).splitlines()[-1] == "counterexample: INV-SUM-FULL.reported"
+    result = run("reference:22213-double-count", configs=["p1"], examples=60)
+    assert result.summary["status"] == 1 and result.trace is not None
+    assert str(result).splitlines()[-1] == "counterexample: INV-SUM-FULL.reported"
     nothing = run(configs=["p1"], examples=2)
     assert nothing.trace is None and nothing.summary["status"] == 3
     assert "not observed" in str(nothing)
@@ -167,9 +167,9 @@ def test_logs_are_named_as_text_or_as_paths() -> None:
         (lambda: load_trace("nowhere"), ValueError, "nowhere: No such file"),
         (lambda: validate("nowhere"), ValueError, "nowhere: No such file"),
         (lambda: run(configs=["p99"]), ValueError, "unknown configuration 'p99'; there are: p1,"),
-        (lambda: run(configs="p1"), ValueError, "configs='p1': a list of names"),
-        (lambda: run(examples=0), ValueError, "examples=0: at least 1"),
-        (lambda: run(seconds=0), ValueError, "seconds=0: more than 0"),
+        (lambda: run(configs="p1"), ValueError, "configs='p1' must be a list of names"),
+        (lambda: run(examples=0), ValueError, "examples=0 must be at least 1"),
+        (lambda: run(seconds=0), ValueError, "seconds=0 must be more than 0"),
         (lambda: run("nothing"), EngineUnusable, "unknown engine 'nothing'"),
         (lambda: Scenario("reference", {"page_size": 0}), ValueError, "page_size"),
         (lambda: Scenario("reference", {"size": 1}), ValueError, "size"),
@@ -184,7 +184,7 @@ def test_wrong_use(wrong: Callable[[], object], kind: type[Exception], says: str
 
 
 def test_a_factory_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked for there last: no file there is taken for a library."""
+    """The current folder is searched last, so no file in it replaces a library."""
     text = "from slotproof.engines.reference import InProcessEngine as engine\n"
     (tmp_path / "beside_me.py").write_text(text + "import sndhdr_of_mine, pydoc_data.topics\n")
     (tmp_path / "sndhdr_of_mine.py").write_text("")
@@ -202,7 +202,7 @@ def test_a_factory_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_description_stands_alone() -> None:
-    """It is read where there is no repository; its code runs."""
+    """Readers see the description without the repository. Its code runs."""
     text = ABOUT.read_text()
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert [link for link in links if not link.startswith("https://")] == []

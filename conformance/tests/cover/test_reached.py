@@ -1,4 +1,4 @@
-"""What clients sent and met is counted; a run in which too little was met proves nothing."""
+"""Commands sent and cases met are counted. A run with too few cases proves nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def submit(rid: str, tokens: list[int], max_new: int = 1, session: str | None = 
 
 
 def met(commands: list[Command], **config: Any) -> dict[str, Counter[str]]:
-    """What is counted of these commands."""
+    """Return the counts for a list of commands."""
     setup = Setup(replace(EngineConfig(), **config))
     referee = setup.referee(InProcessEngine())
     reached = Reached(setup.config, referee.coverage)
@@ -55,7 +55,7 @@ def met(commands: list[Command], **config: Any) -> dict[str, Counter[str]]:
     ],
 )
 def test_a_refusal_has_a_cause(commands: list[Command], cause: str) -> None:
-    """Also one that is told later: a prompt too long is aborted when its turn comes."""
+    """Also for a late refusal: a prompt too long is aborted when its turn comes."""
     reached = met([*commands, STEP, STEP], total_tokens=20)
     assert reached["refused"] == {cause: 1}
     assert not reached["aborted"]
@@ -71,7 +71,7 @@ def test_a_refusal_has_a_cause(commands: list[Command], cause: str) -> None:
     ],
 )
 def test_an_abort_meets_a_phase(commands: list[Command], phase: str) -> None:
-    """The one that a request was in when the command was read."""
+    """The phase of the request when the engine reads the command."""
     abort: list[Command] = [{"do": "abort", "rid": "r"}, STEP]
     reached = met([*commands, *abort], max_running=1, chunk=4)
     assert reached["aborted"] == {phase: 1} and not reached["refused"]
@@ -80,7 +80,7 @@ def test_an_abort_meets_a_phase(commands: list[Command], phase: str) -> None:
 
 
 def test_prompts_are_told_apart_by_how_they_branch() -> None:
-    """From prompts and from answers, of whatever session; what a session has said before counts."""
+    """Compared with prompts and answers of every session, including the session's own history."""
     first = met([submit("r1", [1, 2, 3, 4, 5], 1, None), STEP, STEP], page_size=4)
     assert first["prompts"] == {"new": 1}
     long = [submit("r1", [1, 2, 3, 4, 5, 6, 7, 8, 9], 1, None), STEP, STEP, OPEN, STEP]
@@ -101,7 +101,7 @@ def test_prompts_are_told_apart_by_how_they_branch() -> None:
 
 
 def test_what_is_at_the_limit_is_counted() -> None:
-    """Of the context, from both sides; rows that idle slots hold together."""
+    """Requests close to the context length, on both sides, and idle slots that hold all rows."""
     sent = [submit(f"r{over}", [1] * 40, 8 + over, None) for over in (-2, -1, 0, 1, 2)]
     assert met(sent)["context"] == {"one less": 1, "exactly": 1, "one more": 1}
     turn = [OPEN, submit("r", [1]), STEP, STEP]
@@ -110,7 +110,7 @@ def test_what_is_at_the_limit_is_counted() -> None:
 
 
 def test_pairs_are_of_one_session() -> None:
-    """What another session goes through in between is no part of it."""
+    """Transitions of another session in between do not count."""
     other = {"do": "open", "session": "t"}
     pairs = met([OPEN, STEP, other, STEP, submit("r", [1]), STEP])["pairs"]
     assert pairs["T-OPEN T-SUBMIT"] == 1 and pairs["T-SUBMIT T-MATCH"] == 1
@@ -118,7 +118,7 @@ def test_pairs_are_of_one_session() -> None:
 
 
 class NeverStops(InProcessEngine):
-    """It goes on past every stop token."""
+    """An engine that ignores stop tokens."""
 
     def do(self, command: Command) -> list[Any]:
         return super().do({**command, "stop": []} if command["do"] == "submit" else command)
@@ -126,8 +126,8 @@ class NeverStops(InProcessEngine):
 
 @pytest.mark.slow
 def test_a_run_that_ended_nothing_by_a_stop_token_says_so() -> None:
-    """It did not show that a turn that is stopped is well. (INV-ANSWER.past_stop is not asked.)"""
-    others = {name: each for name, each in ORACLES.items() if name != "contract"}
+    """Such a run is no evidence about stopped turns. (INV-ANSWER.past_stop is off.)"""
+    others = {name: oracle for name, oracle in ORACLES.items() if name != "contract"}
     configs = {name: CONFIGS[name] for name in ("p1", "p1-tight")}
     plan = Plan(configs, examples=120, oracles=others)
     for engine, status, why in (

@@ -1,8 +1,6 @@
-"""What other programs read of a gate: JUnit, GitHub; and the action's own steps.
-
-The published schema of JUnit is not vendored. What it asks of the parts that we write is in
-:func:`valid_junit` (the XSD of Jenkins' xUnit plugin).
-"""
+"""Output of a gate for other programs (JUnit, GitHub), and the steps of the action. The published
+schema of JUnit is not vendored. :func:`valid_junit` has its rules for the elements in use (the XSD
+of Jenkins' xUnit plugin)."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ SUMMARY: dict[str, Any] = {
 
 
 def valid_junit(text: str) -> str | None:
-    """What the XSD does not allow, of the elements that we write."""
+    """Return the first element in use that breaks the XSD, or None."""
     allowed = {
         "testsuites": ({"testsuite"}, set()),
         "testsuite": (
@@ -77,19 +75,19 @@ def valid_junit(text: str) -> str | None:
         "failure": (set(), {"message"}),
         "system-out": (set(), set()),
     }
-    for each in ET.fromstring(text.encode()).iter():
-        children, attributes = allowed.get(each.tag, (None, set()))
-        if children is None or not attributes >= set(each.attrib):
-            return each.tag
-        if not {child.tag for child in each} <= children:
-            return each.tag
+    for element in ET.fromstring(text.encode()).iter():
+        children, attributes = allowed.get(element.tag, (None, set()))
+        if children is None or not attributes >= set(element.attrib):
+            return element.tag
+        if not {child.tag for child in element} <= children:
+            return element.tag
     return None
 
 
 def test_junit_has_a_case_for_each_trace_and_finding() -> None:
     text = results.junit(SUMMARY)
     assert valid_junit(text) is None
-    builds = {each.get("name"): each.get("value") for each in ET.fromstring(text).iter("property")}
+    builds = {item.get("name"): item.get("value") for item in ET.fromstring(text).iter("property")}
     assert builds == {"engine": "<b>mine</b> 1", "base": "base 1"}
     (suite,) = ET.fromstring(text.encode())
     counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
@@ -114,7 +112,7 @@ def test_annotations_are_for_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     lines = [*results.annotated(SUMMARY)]
     kinds = [re.match(r"::(\w+) title=([\w ]+)%3A ", line) for line in lines]
-    assert [each and each.groups() for each in kinds] == [
+    assert [kind and kind.groups() for kind in kinds] == [
         ("error", "new"),
         ("warning", "not judged"),
         ("notice", "fixed"),
@@ -151,19 +149,21 @@ def test_what_can_not_be_written_is_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("engine", "base", "found"),
+    ("engine", "base", "violated"),
     [
         ("reference", "", False),
         ("reference:22213-double-count", "", True),
         ("reference:22213-double-count", "reference:22213-double-count", False),
     ],
 )
-def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_path: Path) -> None:
-    """As the runner runs them, but for the installation: slotproof is there."""
+def test_the_steps_of_the_action_run(
+    engine: str, base: str, violated: bool, tmp_path: Path
+) -> None:
+    """Steps run as on GitHub's runner, except the installation of slotproof."""
     yaml = pytest.importorskip("yaml", reason="the action is read with PyYAML, of the extra `docs`")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (tmp_path / "known.json").write_text('{"slotproof_baseline": 2, "groups": []}')
-    given = {name: each.get("default", "") for name, each in action["inputs"].items()}
+    given = {name: field.get("default", "") for name, field in action["inputs"].items()}
     given |= {"base": base} if base else {"baseline": "known.json"}
     given |= {"engine": engine, "seed": "0", "seconds": "60"}
     given["options"] = "--config p1 --examples 12"
@@ -179,7 +179,7 @@ def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_pa
             continue
         assert step["shell"] == "bash" and "${{" not in step["run"], "inputs come as variables"
         variables = {
-            name: re.sub(r"\$\{\{ (.+?) \}\}", lambda found: values[found[1]], value)
+            name: re.sub(r"\$\{\{ (.+?) \}\}", lambda match: values[match[1]], value)
             for name, value in step["env"].items()
         }
         path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
@@ -193,12 +193,12 @@ def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_pa
             check=False,
         )
         codes[step["name"]] = done.returncode, done.stdout
-    expected = FOUND if found else INCONCLUSIVE  # a dozen examples are no verdict
+    expected = FOUND if violated else INCONCLUSIVE  # a dozen examples are no verdict
     assert [code for code, _ in codes.values()] == [0, expected, 0], codes
-    assert ("::error title=new%3A" in codes["The gate"][1]) == found
+    assert ("::error title=new%3A" in codes["The gate"][1]) == violated
     made = tmp_path / "slotproof-results"
     assert valid_junit((made / "junit.xml").read_text()) is None
-    assert (made / "pages" / "index.html").exists() == found
+    assert (made / "pages" / "index.html").exists() == violated
 
 
 def test_the_action_needs_an_engine() -> None:

@@ -1,4 +1,4 @@
-"""What is sent and answered is of the types that say so; the schemas are made from them."""
+"""Requests and answers follow the message types, and the schemas are made from the types."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py
 def test_commands_of_the_schema_are_those_of_the_code() -> None:
     definitions = json.loads(schemas("")["schemas/protocol.schema.json"])["$defs"]
     tags: dict[str, str] = definitions["command"]["discriminator"]["mapping"]
-    there = {name: definitions[ref.rpartition("/")[2]] for name, ref in tags.items()}
-    assert {name: (*each["properties"],) for name, each in there.items()} == {
+    commands = {name: definitions[ref.rpartition("/")[2]] for name, ref in tags.items()}
+    assert {name: (*schema["properties"],) for name, schema in commands.items()} == {
         name: ("do", *fields) for name, fields in FIELDS.items()
     }
-    assert all(set(each["required"]) == set(each["properties"]) for each in there.values())
+    assert all(set(schema["required"]) == set(schema["properties"]) for schema in commands.values())
 
 
 def test_configurations_of_the_schema_are_those_of_the_code() -> None:
     definitions = json.loads(schemas("")["schemas/protocol.schema.json"])["$defs"]
     assert set(definitions["Config"]["properties"]) == set(vars(EngineConfig()))
-    assert [CONFIG.misfit(each.to_json()) for each in CONFIGS.values()] == [None] * len(CONFIGS)
+    assert [CONFIG.misfit(config.to_json()) for config in CONFIGS.values()] == [None] * len(CONFIGS)
 
 
 def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run over a pipe: hello, reset, every command it makes, bye; and every answer."""
+    """A run over a pipe: hello, reset, every command, bye, and every answer."""
     sent: list[str] = []
     heard: list[bytes] = []
     send, line = Pipe.send, Pipe.line
@@ -61,9 +61,9 @@ def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPa
         campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, 4, steps=20))
     finally:
         engine.close()
-    assert {messages.REQUEST.line(json.loads(each)) for each in sent} == {None}
-    assert {messages.ANSWER.line(json.loads(each)) for each in heard} == {None}
-    ops = {json.loads(each)["op"] for each in sent}
+    assert {messages.REQUEST.line(json.loads(request)) for request in sent} == {None}
+    assert {messages.ANSWER.line(json.loads(answer)) for answer in heard} == {None}
+    ops = {json.loads(request)["op"] for request in sent}
     assert ops == {"hello", "reset", "do", "bye"}
 
 

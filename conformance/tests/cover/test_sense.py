@@ -1,5 +1,5 @@
-"""The fault behind an error: a snapshot that makes no sense is a finding of the engine, in words.
-An exception while a snapshot that makes sense is judged is our own."""
+"""The cause of an error: a contradictory snapshot is a finding about the engine, in words. An
+exception while a valid snapshot is judged is a bug in slotproof."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Edit = Callable[[Any], object]
 
 
 class Odd(InProcessEngine):
-    """The reference engine, and something is wrong with what it shows."""
+    """The reference engine with an edit of its snapshots."""
 
     def __init__(self, edit: Edit, events: bool = True) -> None:
         super().__init__()
@@ -93,13 +93,13 @@ NONSENSE: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_what_makes_no_sense_is_a_finding_in_words(name: str) -> None:
-    """INV-ALIVE.crash: it passes the schema, and no trace, judgement or replay fails on it."""
+    """INV-ALIVE.crash: the snapshot fits the schema, and no trace, oracle or replay fails on it."""
     edit, text = NONSENSE[name]
     referee = Setup(CONFIGS["p1-swa"]).referee(Odd(edit))
     assert referee.do(OPEN) == []
     (violation,) = referee.do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
-    assert violation.detail == f"the snapshot makes no sense: {text}"
+    assert violation.detail == f"the snapshot is invalid: {text}"
     assert SNAPSHOTS.misfit({"snapshots": referee.log[-1].snapshots}) is None
     assert len(rows_of(referee.log)) == 2
 
@@ -109,17 +109,17 @@ ODD: dict[str, Edit] = {
         s9={"row": 1, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": None, "locks": 0}
     ),
     "a loan of a session there is not": lambda s: [
-        each.update(loan="s9") for each in s["requests"].values()
+        request.update(loan="s9") for request in s["requests"].values()
     ],
     "a turn of no session": lambda s: [
-        each.update(session=None, kind="turn") for each in s["requests"].values()
+        request.update(session=None, kind="turn") for request in s["requests"].values()
     ],
     "rows that no list shows": lambda s: s["rows"].update(used={}, free=[]),
     "rows below nothing": lambda s: [
-        each.update(row=-9, C=-5, A=-7, Q=-3, E=-2) for each in s["requests"].values()
+        request.update(row=-9, C=-5, A=-7, Q=-3, E=-2) for request in s["requests"].values()
     ],
     "lengths beyond everything": lambda s: [
-        each.update(dict.fromkeys("CAQE", bounds.INTEGER)) for each in s["requests"].values()
+        request.update(dict.fromkeys("CAQE", bounds.INTEGER)) for request in s["requests"].values()
     ],
     "no tree": lambda s: s["tree"].clear(),
     "no figures in the check": lambda s: s["checker"]["pools"].clear(),
@@ -148,7 +148,7 @@ ODD: dict[str, Edit] = {
 @pytest.mark.parametrize("config", ["p1", "p4-swa"])
 @pytest.mark.parametrize("name", ODD)
 def test_whatever_fits_the_schema_can_be_judged(name: str, config: str, events: bool) -> None:
-    """No oracle, and no trace that is made of it, fails; whether it is wrong is theirs to say."""
+    """No oracle raises, and no trace made from the snapshot fails."""
     referee = Setup(CONFIGS[config]).referee(Odd(ODD[name], events))
     for command in (OPEN, STEP, SUBMIT, STEP, STEP, {"do": "close", "session": "s1"}, STEP):
         if referee.do(command):
@@ -159,7 +159,7 @@ def test_whatever_fits_the_schema_can_be_judged(name: str, config: str, events: 
     assert len(rows_of(referee.log)) == len(referee.log)
 
 
-# Whose fault it is --------------------------------------------------------------
+# Fault of the engine or of slotproof --------------------------------------------
 
 
 def slip(_: object) -> Any:
@@ -171,7 +171,7 @@ def slip(_: object) -> Any:
 def test_our_own_error_is_not_the_engines_crash(
     distinct: int | None, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the engine calls itself; nor does Hypothesis make something else of it."""
+    """Under any engine name, and not hidden by Hypothesis."""
     monkeypatch.setattr(InProcessEngine, "name", name)
     monkeypatch.setattr("slotproof.lockstep.referee.ORACLES", {**ORACLES, "slip": slip})
     seen = {**ORACLES, "slip": slip}
@@ -181,7 +181,7 @@ def test_our_own_error_is_not_the_engines_crash(
 
 
 class Strange(InProcessEngine):
-    """A stranger's engine in this process."""
+    """A user's engine in this process."""
 
     wrong = ""
 
@@ -204,15 +204,15 @@ class Strange(InProcessEngine):
     [
         ("raises", "ZeroDivisionError: by the engine"),
         ("exits", "SystemExit: 0"),
-        ("nothing", "what it shows is no snapshot: 0 snapshots after step, not 1"),
-        ("unwritable", "what it shows is no snapshot: Object of type object is not JSON"),
-        ("incomplete", "what it shows is no snapshot: snapshots/0/"),
+        ("nothing", "the engine's answer is invalid: 0 snapshots after step, not 1"),
+        ("unwritable", "the engine's answer is invalid: Object of type object is not JSON"),
+        ("incomplete", "the engine's answer is invalid: snapshots/0/"),
     ],
 )
 def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     wrong: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``module:factory``: what it raises, and what it shows, is its own."""
+    """``module:factory``: exceptions and bad snapshots count as faults of the engine."""
     monkeypatch.setattr(Strange, "wrong", wrong)
     monkeypatch.setitem(sys.modules, "strange", sys.modules[__name__])
     engine = EngineSpec("strange:Strange").open()
@@ -224,11 +224,11 @@ def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     engine.close()
 
 
-# One finding of its kind ----------------------------------------------------------
+# One finding per kind -----------------------------------------------------------
 
 
 class Babbling(InProcessEngine):
-    """Says something else each time, whatever it is asked."""
+    """An engine that fails with a different text each time."""
 
     count = 0
     how, fault = "garbage on the wire: b'{}'", "garbage"
@@ -246,16 +246,16 @@ class Babbling(InProcessEngine):
 def test_a_driver_that_fails_differently_each_time_is_one_finding(
     how: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twelve traces for one fault of a driver."""
+    """Without a shared identity, one fault of a driver gave twelve traces."""
     monkeypatch.setattr(Babbling, "how", how)
     monkeypatch.setattr(Babbling, "fault", fault)
-    found = campaign.run(Babbling(), "x", replace(PLAN, distinct=None))
-    assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{fault}"]
+    unlimited = campaign.run(Babbling(), "x", replace(PLAN, distinct=None))
+    assert [finding.id for finding in unlimited.findings] == [f"INV-ALIVE.crash@driver:{fault}"]
     outcome = campaign.run(Babbling(), "x", PLAN)
     assert len(outcome.findings) == 1
 
 
-# What a driver offers, and what it makes of it ----------------------------------
+# Capabilities of a driver, and their use ----------------------------------------
 
 DRIVER = """
 import json, sys
@@ -291,7 +291,7 @@ def idle(more: dict[str, Any]) -> ProcessEngine:
 
 
 def test_nobody_reads_what_was_not_sent() -> None:
-    """INV-ALIVE: `consumed` is of this iteration; who adds up says so in the second one."""
+    """INV-ALIVE: `consumed` counts one iteration. A running total is caught in the second."""
     total = 0
 
     def adds_up(snapshot: Any) -> None:
@@ -302,11 +302,11 @@ def test_nobody_reads_what_was_not_sent() -> None:
     assert not referee.do({"do": "open", "session": "s1"}) and not referee.do(STEP)
     (said,) = referee.do(STEP)
     assert said.fault == "nonsense"
-    assert "consumed is 1; 0 commands were sent and not read before" in said.detail
+    assert "consumed is 1, but only 0 unread commands were sent" in said.detail
 
 
 def test_an_engine_that_reads_nothing_does_not_conform() -> None:
-    """INV-PROGRESS.stalled: it throws every command away, and nothing it shows is wrong."""
+    """INV-PROGRESS.stalled: the engine drops every command, and its snapshots are in order."""
     engine = idle({})
     try:
         outcome = campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, examples=20, shrink=30))
@@ -320,9 +320,9 @@ def test_an_engine_that_reads_nothing_does_not_conform() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"events": True}, "it tells events, and names no transition"),
+        ({"events": True}, "it reports events, but names no transitions"),
         ({"transitions": ["T-NOPE"]}, "there is no transition 'T-NOPE'"),
-        ({"commands": ["step"]}, "it does not offer “abort”, as every engine does"),
+        ({"commands": ["step"]}, "it does not offer “abort”, which every engine must"),
     ],
 )
 def test_an_offer_that_would_be_judged_by_nothing_is_refused(more: Any, text: str) -> None:
@@ -331,16 +331,16 @@ def test_an_offer_that_would_be_judged_by_nothing_is_refused(more: Any, text: st
 
 
 def test_an_engine_that_refuses_after_a_finding_hides_nothing() -> None:
-    """What was found before it could not go on is the verdict."""
-    found: list[object] = []
+    """A finding from before the refusal is the verdict."""
+    findings: list[object] = []
 
     class Refusing(InProcessEngine):
         def do(self, command: Command) -> list[Snapshot]:
-            if len(found) and command["do"] == "open":
+            if len(findings) and command["do"] == "open":
                 raise EngineUnusable("refuses a legal command")
             return super().do(command)
 
     engine = Refusing("22862-no-free-tail")
     plan = Plan({"p1": CONFIGS["p1"]}, examples=200, distinct=None)
-    outcome = campaign.run(engine, "x", plan, keep=found.append)
+    outcome = campaign.run(engine, "x", plan, keep=findings.append)
     assert outcome.findings and outcome.unusable == "refuses a legal command"

@@ -1,4 +1,4 @@
-"""The SGLang driver without a build: what it says of layouts, known and unknown."""
+"""The SGLang driver without a build: its answers on layouts, known and unknown."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from slotproof.drivers.sglang.slotproof_sglang.dialects import checks
 from slotproof.drivers.sglang.slotproof_sglang.free_list import FreeList
 from slotproof_model.evaluation.layout import LAYOUT
 
-from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
+from slotproof_driver.usage import UsageError  # isort: skip  # found through the driver's package
 
 DRIVER = Path(processes.__file__).parent
 LAYOUTS = {"flat": ["wrapper", "flat"], "wrapper": ["wrapper"], "record": ["record"]}
-"""The tables that one reads for a layout, after that of `base`."""
+"""The tables to read for a layout, after the table of `base`."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -67,8 +67,10 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
 
 
 def allocator(**fields: Any) -> Any:
-    here = {name: torch.tensor(value) for name, value in fields.items() if isinstance(value, list)}
-    return SimpleNamespace(**{"free_group": None, "release_pages": None, **fields, **here})
+    tensors = {
+        name: torch.tensor(value) for name, value in fields.items() if isinstance(value, list)
+    }
+    return SimpleNamespace(**{"free_group": None, "release_pages": None, **fields, **tensors})
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def allocator(**fields: Any) -> Any:
     ids=["a group that is over", "flag", "released", "0.5.19", "pages", "staged twice"],
 )
 def test_what_is_free(fields: dict[str, Any], pages: list[int], deferred: bool) -> None:
-    """In each generation; what is free twice stays visible (INV-OWNER)."""
+    """In each generation. A page freed twice stays visible (INV-OWNER)."""
     free = FreeList(allocator(free_pages=[3, 1], **fields), page_size=4)
     assert (free.pages(), free.count(), free.deferred()) == (pages, len(pages), deferred)
 
@@ -95,7 +97,7 @@ def test_what_is_free(fields: dict[str, Any], pages: list[int], deferred: bool) 
 def test_a_build_is_asked_what_it_does_with_a_retracted_turn(
     told: str | None, retract: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None: it breaks before it has said so."""
+    """None: the build fails before it reports the event."""
 
     def ask(_: Any, message: dict[str, Any]) -> dict[str, Any]:
         if message["command"] != processes.RETRACTION[-1]:
@@ -128,7 +130,7 @@ def test_a_check_that_is_nowhere_is_one_clear_line() -> None:
 
 
 class Crashing:
-    """A template whose engine crashes at its first step, somewhere."""
+    """A template whose engine crashes at its first step, in a given file."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -159,14 +161,14 @@ def test_a_rehearsal_tells_a_layout_from_a_bug_of_the_build(
     [([9, 1, 1, 1], 3, 3), ([0, 1, 1e-6, 1], 3, 1), ([1, 0, 1], 2, 0)],
 )
 def test_a_replay_ends_before_the_first_tie(margins: list[float], count: int, certain: int) -> None:
-    """INV-CONTENT.tokens: rounding decides such a token, and may decide otherwise."""
+    """INV-CONTENT.tokens: rounding decides a tie, and may decide differently."""
     made = replay.Replay.__new__(replay.Replay)
     made.margins = margins
     assert made._certain(count) == certain
 
 
 class Replaying:
-    """A replay that raises on one prompt and dies of another."""
+    """A replay that raises on one prompt and dies on another."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -186,9 +188,9 @@ class Replaying:
 
 
 def test_the_death_of_a_replay_is_told_by_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else is in the answer, which is none of the protocol's otherwise: it was called
-    garbage on the wire. After a replay that raises the next is answered; after a death the
-    template is built anew."""
+    """The answer has the signal alone, in the form of the protocol. A malformed answer was once
+    reported as garbage on the wire. After an exception the next replay is answered. After a death
+    the template is built anew."""
     monkeypatch.setattr(processes, "Replay", Replaying)
     ours, _theirs = socket.socketpair()
     asking, replaying = socket.socketpair()
@@ -210,7 +212,7 @@ def test_the_death_of_a_replay_is_told_by_its_signal(monkeypatch: pytest.MonkeyP
     assert raised == {**failed, "error": "replaying a turn alone: RuntimeError: bad page"}
     assert templates.recompute([2], 1)["ok"]
     died = templates.recompute([9], 2)
-    text = "the process that replays turns died (SIGKILL)"
+    text = "the replay process died (SIGKILL)"
     assert died == {**failed, "error": text, "trace": ""}
     assert (templates.channels, templates.busy) == ({}, False)
 

@@ -1,4 +1,4 @@
-"""Shrinking: what is left can't be made smaller, and breaks the same clause."""
+"""Shrinking: the result can't be made smaller, and breaks the same clause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slotproof.traces.record import rows_of
 
 
 def toy(bad: Callable[[list[Command]], bool], other: int = 10**9) -> Shown:
-    """Shown at the first prefix that is bad; otherwise something else when it is long."""
+    """Return a replay that ends at the first bad prefix, or fails after ``other`` commands."""
 
     def shown(commands: list[Command]) -> Log | None:
         for end in range(1, len(commands) + 1):
@@ -54,7 +54,7 @@ def tokens(commands: list[Command]) -> int:
 
 
 def bad(commands: list[Command]) -> bool:
-    """Needs an open, three steps after it, and five tokens."""
+    """Return True after an open, three later steps, and five tokens."""
     names = [command["do"] for command in commands]
     if "open" not in names:
         return False
@@ -73,7 +73,7 @@ sequences = st.lists(
 
 
 def smaller(commands: list[Command]) -> Iterator[list[Command]]:
-    """Any run of commands left out, two steps merged, one field of one command lowered."""
+    """Yield copies without a run of commands, with two steps merged, or with a lower field."""
     count = len(commands)
     for start in range(count):
         for end in range(start + 1, count + 1):
@@ -90,7 +90,7 @@ def smaller(commands: list[Command]) -> Iterator[list[Command]]:
 @settings(max_examples=60, deadline=None, database=None, derandomize=True)
 @given(sequences)
 def test_the_result_is_one_minimal(noise: list[Command]) -> None:
-    """No candidate that is smaller breaks the clause; what came is as good as nothing lost."""
+    """No smaller candidate breaks the clause, and no single command can be left out."""
     start = [*noise, {"do": "open", "session": "s1"}, submit("s2", [7] * 5), {"do": "step", "n": 3}]
     shown = toy(bad)
     best, _, minimal = minimise(played(shown(start)), shown)
@@ -104,15 +104,15 @@ def test_the_result_is_one_minimal(noise: list[Command]) -> None:
 
 
 def test_another_clause_is_not_taken_for_the_same() -> None:
-    """A shorter sequence that breaks something else is another matter."""
+    """A shorter sequence that breaks another clause does not count."""
     commands = [{"do": "flush"}] * 2 + [{"do": "step", "n": 3}]
-    best, log, _ = minimise(commands, toy(lambda each: steps(each) >= 3, other=3))
+    best, log, _ = minimise(commands, toy(lambda candidate: steps(candidate) >= 3, other=3))
     assert best == played(log) == [{"do": "step", "n": 3}]
     assert minimise(commands, toy(lambda _: False, other=1)) == (commands, [], True)
 
 
 def test_the_best_so_far_is_returned_where_no_replay_is_left() -> None:
-    """And said not to be minimal."""
+    """The result is not called minimal."""
     left = 2
 
     def shown(commands: list[Command]) -> Log | None:
@@ -137,16 +137,16 @@ def test_the_best_so_far_is_returned_where_no_replay_is_left() -> None:
 )
 def test_candidates(first: list[Command], second: list[Command]) -> None:
     """Steps are merged, numbers lowered, tokens made plain."""
-    best, _, _ = minimise(first, toy(lambda each: each in (first, second)))
+    best, _, _ = minimise(first, toy(lambda candidate: candidate in (first, second)))
     assert best == second
 
 
 def test_names_are_in_order() -> None:
-    """Sessions and requests are numbered as they come; not where the violation needs its name."""
+    """Sessions and requests are numbered in order, unless the violation depends on a name."""
     start = [submit("s3", [1]), submit("s2", [1]), submit("s3", [1])]
     for command, rid in zip(start, ("r7", "r2", "r9"), strict=True):
         command["rid"] = rid
-    assert [(each["session"], each["rid"]) for each in renamed(start)] == [
+    assert [(turn["session"], turn["rid"]) for turn in renamed(start)] == [
         ("s1", "r1"),
         ("s2", "r2"),
         ("s1", "r3"),
@@ -165,7 +165,7 @@ class Picky(InProcessEngine):
 
 
 def shrunk(engine: InProcessEngine, commands: list[Command], plan: Plan) -> Trace:
-    """What is left of these commands, whose last one shows a violation."""
+    """Return the shrunk trace of commands whose last iteration has a violation."""
     log = play(engine, Setup(CONFIGS["p1"]), commands).log
     rows, violations = rows_of(log), log[-1].violations
     trace = Trace("x", "x", "reference", CONFIGS["p1"], 0, rows, violations, minimal=False)
@@ -176,23 +176,23 @@ def shrunk(engine: InProcessEngine, commands: list[Command], plan: Plan) -> Trac
 
 
 def test_a_name_stays_where_the_violation_needs_it() -> None:
-    """A trace that is shrunk still replays; names are plain where they may be."""
+    """A shrunk trace still replays. Names become plain if the violation allows it."""
     start: list[Command] = [{"do": "open", "session": name} for name in ("s2", "s1", "s3")]
     trace = shrunk(Picky(), start, Plan({}))
     assert trace.minimal and trace.commands == [{"do": "open", "session": "s3"}]
     leak = [start[0], submit("s2", [1]), {"do": "step", "n": 9}, {"do": "close", "session": "s2"}]
     trace = shrunk(InProcessEngine("leak-full"), [*leak, {"do": "step", "n": 1}], Plan({}))
-    assert {each.get("session") for each in trace.commands} <= {"s1", None}
+    assert {command.get("session") for command in trace.commands} <= {"s1", None}
 
 
 def test_nothing_is_shrunk_without_a_budget() -> None:
-    """``Plan.shrink``: replays; the trace is as long as it was, and not called minimal."""
+    """``Plan.shrink``: without replays the trace stays as long, and is not called minimal."""
     start: list[Command] = [{"do": "open", "session": "s3"}] * 2
     assert not shrunk(Picky(), start, Plan({}, shrink=0)).minimal
 
 
 def test_a_name_is_left_out_as_a_whole() -> None:
-    """A session that is not needed, with its requests among those of others: one replay."""
+    """One replay removes an unneeded session with its requests, wherever they are."""
     needed = [{"do": "open", "session": "s1"}, submit("s1", [1]), {"do": "step", "n": 1}]
     other = [{"do": "open", "session": "s2"}, submit("s2", [1]), {"do": "close", "session": "s2"}]
     mixed = [command for pair in zip(needed, other, strict=True) for command in pair]
@@ -200,15 +200,15 @@ def test_a_name_is_left_out_as_a_whole() -> None:
 
     def shown(commands: list[Command]) -> Log | None:
         tried.append(commands)
-        found = all(each in commands for each in needed)
-        return [Iteration(command) for command in commands] if found else None
+        complete = all(command in commands for command in needed)
+        return [Iteration(command) for command in commands] if complete else None
 
     minimise(mixed, shown)
     assert tried[0] == needed
 
 
 def test_nothing_is_replayed_twice() -> None:
-    """What failed once fails again: a long trace costs some replays for each command it loses."""
+    """A failed candidate is not tried again, so a long trace costs a few replays per command."""
     tried: list[str] = []
     whole = toy(bad)
 

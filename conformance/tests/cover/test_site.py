@@ -31,12 +31,12 @@ def test_the_site_builds_and_needs_no_network(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 60
     loading = {page.name: OUTSIDE.findall(page.read_text()) for page in pages}
-    assert {name: found for name, found in loading.items() if found} == {}
+    assert {name: urls for name, urls in loading.items() if urls} == {}
 
 
 @pytest.mark.slow
 def test_search_works_from_disk(site: Path) -> None:
-    """The index is a script beside the page, and the shim that reads it is in the site."""
+    """The search index is a script, and the site contains the shim that reads it."""
     assert (site / "search" / "search_index.js").read_text().startswith("var __index")
     assert 'src="theme/iframe-worker.js"' in (site / "index.html").read_text()
     assert (site / "theme" / "iframe-worker.js").exists()
@@ -44,7 +44,7 @@ def test_search_works_from_disk(site: Path) -> None:
 
 @pytest.mark.slow
 def test_every_document_is_in_the_site(site: Path) -> None:
-    """Also files outside of `docs/` that a document links to."""
+    """Also files outside of `docs/` linked by a document."""
     built = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     documents = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     pages = {page.removesuffix(".md") + ".html" for page in documents}
@@ -62,7 +62,7 @@ def test_every_trace_has_a_page_and_every_finding_leads_to_its_own(site: Path) -
     traces = [path.relative_to(DOCS) for path in (DOCS / "findings").rglob("*.itf.json")]
     pages = [site / path.with_name(path.name.replace(".itf.json", ".html")) for path in traces]
     assert len(pages) > 150 and all(
-        "slotproof counterexample" in each.read_text() for each in pages
+        "slotproof counterexample" in page.read_text() for page in pages
     )
     text = (site / "findings" / "two-first-turns.html").read_text()
     lead = text.partition("Step by step:")[2].partition("</p>")[0]
@@ -77,13 +77,13 @@ def test_every_trace_has_a_page_and_every_finding_leads_to_its_own(site: Path) -
         path for path in (DOCS / "findings").glob("*.md") if "## Reproduce" in path.read_text()
     ]
     built = [site / "findings" / f"{path.stem}.html" for path in findings]
-    without = [each.stem for each in built if "Step by step:" not in each.read_text()]
+    without = [page.stem for page in built if "Step by step:" not in page.read_text()]
     assert len(built) >= 40 and without == []
 
 
 @pytest.mark.slow
 def test_pages_of_the_site_are_whole(site: Path) -> None:
-    """Each item of a list is one; boxes can be ticked; cells have their kind; 404 has its style."""
+    """List items, boxes to tick, cells with their kind, and a 404 page with its style."""
     steps = (site / "how-to" / "check-your-engine.html").read_text()
     assert "<p>Then everything: leave out" in steps.replace("<li>\n", "")
     review = (site / "reference" / "spec" / "review.html").read_text()
@@ -99,7 +99,7 @@ def test_pages_of_the_site_are_whole(site: Path) -> None:
 
 
 def theme(name: str) -> Any:
-    """A module of `docs/theme`, which is no package."""
+    """Return a module of `docs/theme`, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "theme" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -122,8 +122,10 @@ def test_the_site_links_to_the_source_where_there_is_an_address(
     hooks = theme("hooks")
     project = (ROOT / "pyproject.toml").read_text()
     assert hooks.on_config(MkDocsConfig()).repo_url is None
-    there = project.replace("[project.urls]\n", '[project.urls]\nSource = "https://example.org"\n')
-    (tmp_path / "pyproject.toml").write_text(there)
+    with_source = project.replace(
+        "[project.urls]\n", '[project.urls]\nSource = "https://example.org"\n'
+    )
+    (tmp_path / "pyproject.toml").write_text(with_source)
     monkeypatch.setattr(hooks, "ROOT", tmp_path)
     assert hooks.on_config(MkDocsConfig()).repo_url == "https://example.org"
 
@@ -136,7 +138,7 @@ def test_examples_of_docstrings_are_code() -> None:
 
 
 def test_the_command_line_is_documented() -> None:
-    """As typer has it now; SLOTPROOF_UPDATE_SNAPSHOTS=1 writes it."""
+    """The page matches typer's output. SLOTPROOF_UPDATE_SNAPSHOTS=1 writes it."""
     page = CLI.read_text()
     renewed = theme("cli").renewed(page)
     if os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1":
@@ -147,7 +149,7 @@ def test_the_command_line_is_documented() -> None:
 
 @pytest.mark.parametrize("command", theme("cli").commands())
 def test_every_command_has_an_example(command: str) -> None:
-    """One that names the command; `test_docs.py` runs them."""
+    """An example names the command, and `test_docs.py` runs it."""
     after = CLI.read_text().partition(f"# slotproof {command}\n")[2]
     section = re.split(r"^##+ ", after, maxsplit=1, flags=re.MULTILINE)[0]
     examples = re.findall(r"^```console\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
@@ -156,7 +158,7 @@ def test_every_command_has_an_example(command: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_is_public_is_documented(name: str) -> None:
-    """Everything has a docstring; a function has an example, which `test_doctests.py` runs."""
+    """Every name has a docstring. A function has an example, run by `test_doctests.py`."""
     module, _, last = name.rpartition(".")
     thing = getattr(importlib.import_module(module), last)
     if inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):

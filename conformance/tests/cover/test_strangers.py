@@ -1,4 +1,4 @@
-"""A trace from a stranger: nothing of it is run, no figure of it ends in a traceback."""
+"""A trace from an unknown sender: nothing in it is run, and no figure ends in a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DETAILED = HERE / "no-free-tail.itf.json"
 
 @pytest.fixture
 def traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a trace might name; each leaves a mark if it is run, imported or installed."""
+    """A file that appears if anything named by a trace is run, imported or installed."""
     mark = tmp_path / "mark"
     touch = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef main(): pass\n"
     (tmp_path / "path").mkdir()
@@ -58,7 +58,7 @@ NAMES = [
 
 
 def named(spec: str) -> Trace:
-    """A trace of an older slotproof, which says nothing more of its build."""
+    """Return a trace from an older slotproof, without further facts about its build."""
     return replace(load_trace(TRACE), spec=spec, engine="x 1", build=None)
 
 
@@ -70,13 +70,13 @@ def test_replay_starts_nothing_that_a_trace_names(
     spec = name.format(mark=traps)
     path = tmp_path / "t.itf.json"
     itf.save(named(spec), path)
-    assert f"say so with --engine {shlex.quote(spec)}" in cli.wrong(["replay", str(path)])
+    assert f"give --engine {shlex.quote(spec)}" in cli.wrong(["replay", str(path)])
     assert not traps.exists() and not (tmp_path / "envs").exists()
     assert "sglang" not in sys.modules and "stranger" not in sys.modules
 
 
 def test_what_is_told_of_a_build_starts_nothing(traps: Path, tmp_path: Path) -> None:
-    """Neither does it vouch for the engine that a trace names, nor is it taken for that."""
+    """The record of a build neither vouches for the engine of a trace, nor replaces it."""
     program = f"cmd:touch {traps}"
     for spec, argument, code in ((program, "reference", 2), ("reference", program, 0)):
         trace = replace(named(spec), build=Build(argument, "reference"))
@@ -89,13 +89,13 @@ def test_what_is_told_of_a_build_starts_nothing(traps: Path, tmp_path: Path) -> 
 def test_a_pytest_file_starts_nothing_that_a_trace_names(
     name: str, traps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """(b) the engine is in it as data; the environment has to ask for it."""
+    """(b) the file has the engine as data. Only the environment can select it."""
     spec = name.format(mark=traps)
     code = scripted.render(named(spec))
     assert f"FOUND_ON = {scripted.literal(spec)}" in code
     made: dict[str, Any] = {}
     exec(code, made)
-    test = next(made[each] for each in made if each.startswith("test_"))
+    test = next(made[name] for name in made if name.startswith("test_"))
     with pytest.raises(EngineUnusable, match="does not start by itself: SLOTPROOF_ENGINE="):
         test()
     assert not traps.exists()
@@ -104,7 +104,7 @@ def test_a_pytest_file_starts_nothing_that_a_trace_names(
 
 
 def test_what_a_pytest_file_says_is_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pytest shows the text of an exception as it is, so that the text must be safe."""
+    """Pytest prints the text of an exception unescaped, so the text must be safe."""
     monkeypatch.delenv("SLOTPROOF_ENGINE", raising=False)
     with pytest.raises(EngineUnusable) as unusable:
         Scenario.asked_for("cmd:\x1b[2J", {})
@@ -128,7 +128,7 @@ def test_ours_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", [*NAMES, "cmd:x; touch y", "reference:a'b $(id)"])
 def test_lines_to_copy_carry_the_engine_and_nothing_else(name: str) -> None:
-    """Each is one command of the shell, with the trace's words as its arguments."""
+    """A line is one shell command, with the trace's words as arguments."""
     path = "a b'$(id).itf.json"
     line = text.again(named(name), path)
     where = "@ENV/bin/python" if name == "sglang" else ""
@@ -151,12 +151,12 @@ EVIL = "</b>[x](javascript:a)![i](//e.f) @maintainers #1 www.e.f https://e.f $x$
 
 
 def bare(line: str) -> str:
-    """What is left of a line outside of code spans."""
+    """Return the part of a line outside of code spans."""
     return re.sub(r"`[^`]*`", "", line)
 
 
 def test_where_to_look_escapes_what_it_names() -> None:
-    """`how` has the request of an event in it."""
+    """`how` contains the request of an event."""
     trace = load_trace(DETAILED)
     last = trace.rows[-1]
     frame = last.frames[-1]
@@ -169,7 +169,7 @@ def test_where_to_look_escapes_what_it_names() -> None:
     frames = [*last.frames[:-1], replace(frame, events=events, differs=differs)]
     rows = [*trace.rows[:-1], replace(last, frames=frames)]
     shown = forms.form("markdown", replace(trace, rows=rows), "x")
-    assert "writes it; if it did" in shown
+    assert "writes the field, or one of these" in shown
     look = bare(shown.partition("Where to look:")[2].partition("| | command")[0])
     assert "](" not in look and "</b" not in look and "@maint" not in look and "\n#" not in look
 
@@ -201,7 +201,7 @@ def test_a_table_holds_no_markup_of_what_is_in_it() -> None:
 
 
 def test_pages_and_pictures_hold_no_control_characters(tmp_path: Path) -> None:
-    """An SVG with one can't be read; a mark of direction shows what is not there."""
+    """Control characters break an SVG. Direction marks fake the displayed text."""
     evil = "a\x1b[2J\u202e\x9b<b>"
     row = TableRow(evil, evil, [Cell("3", "bad", title=evil)])
     write(Table(evil, evil, [evil], [row], [evil]), tmp_path)
@@ -212,7 +212,7 @@ def test_pages_and_pictures_hold_no_control_characters(tmp_path: Path) -> None:
     ET.parse(tmp_path / "matrix.svg")
 
 
-# Figures that make no sense -------------------------------------------------------------
+# Contradictory figures ---------------------------------------------------------------
 
 
 def with_figures(tmp_path: Path, **figures: Any) -> str:
@@ -221,7 +221,7 @@ def with_figures(tmp_path: Path, **figures: Any) -> str:
         for pool in state["pools"]["#map"]:
             pool[1] = {**pool[1], **figures}
             pool[1] = {key: value for key, value in pool[1].items() if value != "gone"}
-    if not figures:  # an integer to a JSON Schema, and none to ITF
+    if not figures:  # an integer in JSON Schema, but not in ITF
         document["states"][-1]["iterations"][-1]["events"][0]["params"]["u"] = 1.0
     path = tmp_path / "odd.itf.json"
     path.write_text(json.dumps(document))
@@ -264,7 +264,7 @@ def test_a_trace_of_the_spec_that_is_too_deep(
 
 
 def test_the_files_of_show_all_refuse_too(tmp_path: Path, traps: Path) -> None:
-    """`show --all` writes them unasked: pytest on the folder starts nothing."""
+    """`show --all` writes test files by default. Running pytest on the folder starts no engine."""
     trace, out = tmp_path / "t.itf.json", tmp_path / "out"
     itf.save(named(f"cmd:touch {traps}"), trace)
     assert status(["show", "--all", "--out", str(out), str(trace)]) == 0

@@ -14,13 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = {"slotproof_model": "model", "slotproof_engine": "impl", "slotproof": "conformance"}
-"""By package, the folder that holds it and its tests."""
+"""Folder of each package, with its code and its tests."""
 MAY_IMPORT: Mapping[str, set[str]] = {
     "slotproof_model": set(),
     "slotproof_engine": set(),
     "slotproof": {"slotproof_model", "slotproof_engine"},
 }
-"""By package, the other packages that it may import."""
+"""Other packages that a package may import."""
 
 FLOORS: Mapping[str, Sequence[str]] = {
     "slotproof_model": ("spec", "evaluation", "text", "bugs", "proofs", "exports", ""),
@@ -34,36 +34,36 @@ FLOORS: Mapping[str, Sequence[str]] = {
         *("driver_checks", "cli", "plugin", ""),
     ),
 }
-"""The rooms of a package, its folders, from the ground up: a room imports those below it. "" is the
-package itself and the modules beside its rooms."""
+"""Rooms (folders) of a package, from the ground up. A room imports only rooms below. "" stands for
+the package itself and its modules outside rooms."""
 ROOMS = 20
-"""Of a package at most."""
+"""Limit per package."""
 
 Graph = Mapping[str, set[str]]
-"""By module or room, the others that it imports: on top, in functions, for types only."""
+"""Imports of each module or room: at the top, in functions, and for types only."""
 
 _FOUND = grimp.build_graph(*PACKAGES, cache_dir=None)
 IMPORTS: Graph = {name: _FOUND.find_modules_directly_imported_by(name) for name in _FOUND.modules}
 
 
 def room_of(name: str) -> str:
-    """The first folder on the way to a module; of the package and modules beside rooms, none."""
+    """Return the first folder on the way to a module, or "" for a module outside rooms."""
     room = ".".join(name.split(".")[:2])
     return room.partition(".")[2] if name != room or _FOUND.find_children(name) else ""
 
 
 def rooms(package: str) -> dict[str, set[str]]:
-    """By room of a package, the others of it that it imports."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Return the rooms of a package, with the rooms they import."""
+    imported: dict[str, set[str]] = defaultdict(set)
     for name, others in IMPORTS.items():
         if name.split(".")[0] == package:
             inside = {room_of(other) for other in others if other.split(".")[0] == package}
-            found[room_of(name)] |= inside - {room_of(name)}
-    return dict(found)
+            imported[room_of(name)] |= inside - {room_of(name)}
+    return dict(imported)
 
 
 def upward(graph: Graph, floors: Sequence[str]) -> list[str]:
-    """Arrows that do not lead down, and rooms without a floor."""
+    """Return the arrows that do not lead down, and the rooms without a floor."""
     unknown = [f"{room!r} has no floor" for room in sorted(graph.keys() - set(floors))]
     height = {room: number for number, room in enumerate(floors)}
     return unknown + [
@@ -123,17 +123,17 @@ def test_packages_import_one_way(package: str) -> None:
 
 
 def test_every_kind_of_import_counts() -> None:
-    """In functions, and for types only: else the tests above could be passed by hiding one."""
+    """Imports in functions and for types count, so hiding an import passes no test."""
     assert "slotproof.engines.reference" in IMPORTS["slotproof.engines.registry"]
     assert "slotproof.logs.judging" in IMPORTS["slotproof"]
 
 
 PROGRAMS = [p.parent.name for p in ROOT.glob("conformance/slotproof/drivers/*/ruff.toml")]
-"""Folders of drivers/ whose programs run where the engine is installed, and slotproof is not."""
+"""Folders of drivers/ with programs for an engine's environment, without slotproof."""
 
 
 def test_drivers_import_nothing_of_slotproof() -> None:
-    """But their own package; and nobody imports them. The record beside a driver is slotproof's."""
+    """A driver imports only its own package, and nothing imports it. Its record is slotproof's."""
     folders = [f"slotproof.drivers.{folder}" for folder in (*PROGRAMS, "examples")]
     assert len(folders) > 3
     records = {f"{folder}.family" for folder in folders}
@@ -145,7 +145,7 @@ def test_drivers_import_nothing_of_slotproof() -> None:
 
 
 def test_the_formatter_lays_everything_out_but_the_spec() -> None:
-    """model/ has formulas that are read in columns."""
+    """Formulas in model/ are aligned in columns."""
     folders = ("impl", "conformance", "bench", "docs")
     off = re.compile(r"#\s*fmt:\s*(skip|off)|#\s*yapf")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
@@ -159,7 +159,7 @@ BUDGETS: Mapping[str, int] = tomllib.loads((ROOT / "budgets.toml").read_text())[
 
 
 def lines_of(folder: str) -> int:
-    """Lines of Python in a folder, without tests and without folders that have their own budget."""
+    """Return the lines of Python in a folder, without tests and folders with their own budget."""
     apart = [ROOT / other for other in BUDGETS if other != folder and other.startswith(folder)]
     return sum(
         path.read_bytes().count(b"\n")
@@ -183,14 +183,14 @@ def test_every_package_has_a_budget() -> None:
 
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
 CHARACTERS = 10_000
-"""Of it at most."""
+"""Limit for the map."""
 SUFFIXES = (".py", ".md", ".json", ".yml", ".toml", ".js")
 NAMED = sorted(
     text
     for text in set(re.findall(r"`(\w[\w.-]*(?:/[\w.-]+)*/?)`", MAP))
     if ("/" in text or text.endswith(SUFFIXES)) and not text.startswith("build/")
 )
-"""What it names as code and looks like a folder or a file; `build/` is made by `make`."""
+"""Folders and files named as code in the map, except `build/`, which `make` writes."""
 
 
 def test_the_map_is_short() -> None:
@@ -198,7 +198,7 @@ def test_the_map_is_short() -> None:
 
 
 def is_there(text: str) -> bool:
-    """From the top, from a package, or a file whose name alone says where it is."""
+    """Return True for a path from the top or from a package, or for a unique file name."""
     tops = [ROOT, *(ROOT / folder for folder in PACKAGES.values())]
     tops += [ROOT / folder / name for name, folder in PACKAGES.items()]
     beside = [ROOT / folder for folder in (*PACKAGES.values(), "docs", "bench")]
@@ -213,6 +213,6 @@ def test_what_the_map_names_is_there() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_map_tells_the_floors(package: str) -> None:
-    """A reader looks there for what may import what: a row for each room, from the ground up."""
+    """The map has a row for each room, from the ground up, as a guide to imports."""
     told = re.findall(rf"^\| `{package}/(\w+)/` ", MAP, re.MULTILINE)
     assert told == [room for room in FLOORS[package] if room]

@@ -18,19 +18,19 @@ pytestmark = pytest.mark.slow
 pytest_plugins = ["pytester"]
 
 PLUGIN = "slotproof.plugin.hooks"
-INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+INSTALLED = any(entry.value == PLUGIN for entry in entry_points(group="pytest11"))
 SUITE = ["--pyargs", "slotproof"]
 SMALL = ["--slotproof-config=p1", "--slotproof-examples=20", "--slotproof-parts=2"]
 
 
 def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """A pytest run in a folder of its own, with the plugin as if it were installed."""
+    """Run pytest in a separate folder, with the plugin as if it were installed."""
     loaded = () if INSTALLED else ("-p", PLUGIN)
     return pytester.runpytest(*loaded, "-p", "no:cacheprovider", *args)
 
 
 def test_an_engine_that_conforms(pytester: pytest.Pytester) -> None:
-    """An item per configuration and part; what was not observed is told at the end."""
+    """An item per configuration and part. The summary lists the clauses not observed."""
     result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "-v")
     assert result.ret == 0
     result.assert_outcomes(passed=2)
@@ -54,7 +54,7 @@ def test_strict_makes_inconclusive_a_failure(pytester: pytest.Pytester) -> None:
 
 
 def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
-    """INV-SUM-FULL.equation: no traceback; the trace's path is in the JUnit XML."""
+    """INV-SUM-FULL.equation: no traceback. The trace's path is in the JUnit XML."""
     argv = ["--slotproof-engine=reference:leak-full", *SMALL, "--slotproof-parts=1"]
     result = run(pytester, *SUITE, *argv, "--slotproof-out=found", "--junitxml=junit.xml")
     assert result.ret == 1
@@ -64,8 +64,8 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
     assert "\n  1  open s1\n" in text
     assert "part.py" not in text.split("short test summary")[0], "no traceback of ours"
     properties = {
-        each.get("name"): each.get("value", "")
-        for each in ET.parse(pytester.path / "junit.xml").iter("property")
+        field.get("name"): field.get("value", "")
+        for field in ET.parse(pytester.path / "junit.xml").iter("property")
     }
     assert properties["slotproof_clause"] == "INV-SUM-FULL.equation"
     assert properties["slotproof_engine"] == "reference 1 with leak-full"
@@ -73,23 +73,23 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
 
 
 def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pytester) -> None:
-    """Each item tells its examples, and the summary names a configuration that had less."""
+    """Each item has its examples, and the summary names a configuration with too few."""
     bugs = "leak-full+22213-double-count+22862-no-free-tail+9173-empty-slot-crash"
     argv = [f"--slotproof-engine=reference:{bugs}", *SMALL, "--junitxml=junit.xml"]
     result = run(pytester, *SUITE, *argv, "--slotproof-config=p4", "--slotproof-examples=42")
     items = [
-        {each.get("name"): each.get("value", "") for each in item.iter("property")}
+        {field.get("name"): field.get("value", "") for field in item.iter("property")}
         for item in ET.parse(pytester.path / "junit.xml").iter("testcase")
     ]
-    planned = [int(each["slotproof_examples_planned"]) for each in items]
-    run_ = [int(each["slotproof_examples_run"]) for each in items]
+    planned = [int(item["slotproof_examples_planned"]) for item in items]
+    run_ = [int(item["slotproof_examples_run"]) for item in items]
     assert sum(planned) == 42 and max(planned) - min(planned) <= 1, "none is left out"
     assert all(0 < count <= 12 for count in run_)
-    result.stdout.fnmatch_lines(["                p1: * of 2? that were planned"])
+    result.stdout.fnmatch_lines(["                p1: * of 2? planned examples"])
 
 
 def test_a_finding_fails_once(pytester: pytest.Pytester) -> None:
-    """Not once for each part; and another one is still looked for."""
+    """One failure, not one for each part. The search for other findings continues."""
     argv = ["--slotproof-engine=reference:22213-double-count", *SMALL, "--slotproof-parts=3"]
     result = run(pytester, *SUITE, *argv, "--slotproof-examples=45")
     result.assert_outcomes(failed=1, passed=2)
@@ -122,7 +122,7 @@ def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:
 
 
 def test_workers_share_the_items(pytester: pytest.Pytester) -> None:
-    """What workers saw is added up."""
+    """The results of workers are added up."""
     result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "-n", "1")
     assert result.ret == 0
     result.assert_outcomes(passed=2)
@@ -136,7 +136,7 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
     result.assert_outcomes(skipped=5)
     result.stdout.fnmatch_lines(["*can't take p4: page size 4 is not offered"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED, "nothing was looked at"
-    result.stdout.fnmatch_lines(["slotproof: the engine can take no configuration (as p4: *"])
+    result.stdout.fnmatch_lines(["slotproof: the engine can take no configuration (p4: *"])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
         (["--slotproof-engine=reference", "--slotproof-config=p3"], "unknown configuration 'p3'"),
         (
             ["--slotproof-engine=reference", "--slotproof-config=pairs-01"],
-            "pairs-01: `slotproof run` has that one",
+            "pairs-01 exists only for `slotproof run`",
         ),
         (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
         (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
@@ -176,7 +176,7 @@ UNUSABLE = [
 def test_an_engine_that_does_not_start(
     engine: str, text: str, distributed: tuple[str, ...], pytester: pytest.Pytester
 ) -> None:
-    """One line and status 4, before an item or a worker is started."""
+    """One line and status 4, before any item or worker starts."""
     result = run(pytester, *SUITE, f"--slotproof-engine={engine}", *SMALL, *distributed)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert text in result.stderr.str()
@@ -188,7 +188,7 @@ def test_an_engine_that_does_not_start(
 def test_options_without_the_suite_say_what_is_missing(
     distributed: tuple[str, ...], pytester: pytest.Pytester
 ) -> None:
-    """A command line that names an engine, and not what to run on it, is wrong usage."""
+    """An engine on the command line without the suite to run is wrong usage."""
     pytester.makepyfile("def test_mine(): pass")
     result = run(pytester, "--slotproof-engine=reference", *distributed)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

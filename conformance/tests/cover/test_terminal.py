@@ -1,4 +1,4 @@
-"""The one printer: no terminal obeys what comes from elsewhere."""
+"""The only printer: no terminal obeys text from outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotproof.traces import itf
 PACKAGE = Path(__file__).parents[2] / "slotproof"
 TOY = PACKAGE / "drivers" / "examples" / "toy.py"
 OBEYED = "\x1b[2J\x9b31m\x1b]0;title\x07\r\u202e\u2066\u2028\x85\x7f\ud800"
-"""C0, C1, OSC, marks of direction, line ends, and what no encoding has."""
+"""C0, C1, OSC, direction marks, line ends, and a character without an encoding."""
 
 
 def harmless(text: str) -> bool:
@@ -31,7 +31,7 @@ FORBIDDEN = {"typer.echo", "typer.secho", "typer.style", "print", "sys.stdout", 
 
 
 def test_everything_is_printed_by_one_module() -> None:
-    """The linter forbids the same (TID251, T20); here it is seen that nobody switched it off."""
+    """The linter forbids other printing (TID251, T20). No file switches the rules off."""
     own = {PACKAGE / name for name in ("support/terminal.py", "cli/streams.py")}
     own.add(PACKAGE / "engines/served.py")  # answers on its own stream, as a driver does
     for path in PACKAGE.rglob("*.py"):
@@ -52,7 +52,7 @@ class Terminal(StringIO):
 
 
 def test_colour_is_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is painted is made harmless first; no colour in a pipe, nor with NO_COLOR."""
+    """Painted text is made harmless first. No colour in a pipe, nor with NO_COLOR."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
@@ -69,7 +69,7 @@ def test_colour_is_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hostile_toy(tmp_path: Path) -> str:
-    """A driver that is the toy, with another name."""
+    """Return a copy of the toy driver under a hostile name."""
     driver = tmp_path / "hostile.py"
     text = TOY.read_text()
     for name in ('"toy"', '"toy with a bug"'):
@@ -84,14 +84,14 @@ def hostile_toy(tmp_path: Path) -> str:
 def test_a_hostile_driver(
     as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In `run`, `run --all`, `check-driver`, `replay`, `matrix` and what they refuse."""
+    """In `run`, `run --all`, `check-driver`, `replay`, `matrix` and their error messages."""
     spec = hostile_toy(tmp_path)
     out = ["--out", str(tmp_path / "out")]
     some = ["--config", "p1", "--examples", "12", *out]
     toy_trace = tmp_path / "x.itf.json"
     assert status(["run", "--engine", f"{spec} --bug", *some, *as_json]) == 1
-    (found,) = (tmp_path / "out").glob("*seed0.itf.json")
-    toy_trace.write_bytes(found.read_bytes())
+    (written,) = (tmp_path / "out").glob("*seed0.itf.json")
+    toy_trace.write_bytes(written.read_bytes())
     for argv in (
         ["run", "--engine", f"{spec} --bug", "--all", *some],
         ["check-driver", spec],
@@ -104,7 +104,7 @@ def test_a_hostile_driver(
         said = capsys.readouterr()
         assert harmless(said.out + said.err), argv
         shown = "x9b31m" in said.out or "u009b31m" in said.out
-        assert shown or argv[0] == "matrix", argv  # (which has no names of engines)
+        assert shown or argv[0] == "matrix", argv  # `matrix` shows no engine names
 
 
 REFUSES = """
@@ -116,7 +116,7 @@ for line in sys.stdin:
 
 
 def test_a_line_that_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`slotproof: …`, with what a driver, a file, or its name say in it: one line, harmless."""
+    """`slotproof: …` with text from a driver, a file, or a file name: one harmless line."""
     driver = tmp_path / "refuses.py"
     driver.write_text(REFUSES.replace("ERROR", ascii(f"no{OBEYED[:-1]}\nconforms: nothing found")))
     bad = tmp_path / f"a{OBEYED[:-1]}.itf.json"

@@ -1,4 +1,4 @@
-"""Examples that there was no time for are not claimed, and time is shared."""
+"""Examples that had no time are not claimed, and the time is shared out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = {name: CONFIGS[name] for name in ("p1", "p4", "p1-swa")}
 
 
 class Clock:
-    """Time that passes only when a fresh engine is asked for: a second each time."""
+    """A clock that advances one second per call of a method."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> None:
         self.now = 0.0
@@ -50,24 +50,24 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A second for each example, and each replay."""
+    """A second for each example and each replay."""
     return Clock(monkeypatch, InProcessEngine, "reset")
 
 
 @pytest.fixture
 def searching(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A second for each example; shrinking takes no time."""
+    """A second for each example. Shrinking takes no time."""
     return Clock(monkeypatch, examples._Examples, "begin")
 
 
-# What is claimed --------------------------------------------------------------
+# Claims of a run --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("more", [[], ["--all"]])
 def test_a_run_cut_short_says_what_it_did_not_run(more: list[str], clock: Clock, cli: Any) -> None:
     argv = ["run", "--config", "p1", "--config", "p4", "--examples", "60", "--seconds", "21", *more]
     out = cli(argv, INCONCLUSIVE)
-    assert "of 60 that were planned" in out and " of 30: p1" in out
+    assert "of 60 planned" in out and " of 30: p1" in out
     assert "inconclusive: out of time, nothing found so far" in out
     assert "conforms" not in out
 
@@ -85,7 +85,7 @@ def test_the_examples_that_were_asked_for_are_all_run(cli: Any) -> None:
     argv = ["run", "--examples", "10", "--config", "p1", "--config", "p4", "--config", "p16"]
     _, said = cli.ran(*argv)
     assert said["planned"] == 10 <= said["examples"] and not said["out_of_time"]
-    assert [each["planned"] for each in said["examples_of"].values()] == [4, 3, 3]
+    assert [counts["planned"] for counts in said["examples_of"].values()] == [4, 3, 3]
     assert said["unearned"] is None
 
 
@@ -93,28 +93,28 @@ def test_the_examples_that_were_asked_for_are_all_run(cli: Any) -> None:
 
 
 def test_with_only_a_time_it_goes_on_until_that_is_over(clock: Clock, cli: Any) -> None:
-    """New seeds in each round; enough of everything is a verdict of its own."""
+    """Each round has new seeds. Enough examples of every configuration give a verdict."""
     some = ["--config", "p1", "--config", "p1-chunk", "--config", "p1-swa"]
     code, said = cli.ran("run", "--all", "--seconds", "240", *some)
     assert code == CONFORMS, said["transitions"]["never"]
     assert said["examples"] >= 160 and said["planned"] is None and not said["out_of_time"]
-    runs = [each["run"] for each in said["examples_of"].values()]
+    runs = [counts["run"] for counts in said["examples_of"].values()]
     assert min(runs) >= 2 * FLOOR and max(runs) - min(runs) <= FLOOR
 
 
 def test_rounds_go_on_with_new_seeds(clock: Clock) -> None:
-    """And without ``--all`` as well."""
+    """Without ``--all`` as well."""
     outcome = campaign.run(InProcessEngine(), "x", Plan(SMALL, examples=None, seconds=150.0))
     assert outcome.examples >= 145 and min(outcome.run.values()) >= 2 * FLOOR
     assert not outcome.out_of_time and not outcome.planned
 
 
 def test_too_little_time_is_inconclusive(clock: Clock, cli: Any) -> None:
-    """Under 20 examples of a configuration."""
+    """Fewer than 20 examples of a configuration."""
     argv = ["run", "--config", "p1", "--config", "p4", "--seconds", "20"]
     code, said = cli.ran(*argv)
     assert code == INCONCLUSIVE
-    assert said["unearned"] == "too little time, under 20 examples of p1, p4"
+    assert said["unearned"] == "too little time, under 20 examples in p1, p4"
     assert "examples        p1 1" in cli(argv, INCONCLUSIVE)
 
 
@@ -142,7 +142,7 @@ def test_no_configuration_waits_for_all_the_others(distinct: int | None, clock: 
 
 
 def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One example at a time, or all in a row: the same examples, in the same order."""
+    """Run singly or all at once, the examples and their order are the same."""
     monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 4)
     blank = Trace("reference 1", "x", "reference", CONFIGS["p1-swa"], 0, [], [], minimal=False)
     batch = ExampleBatch("p1-swa", 3, 0, 9)
@@ -159,7 +159,7 @@ def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_campaign_cut_into_bits_is_the_same_campaign(clock: Clock) -> None:
-    """Its time is just enough: it goes round several times, and runs the same examples."""
+    """With just enough time, several rounds run the same examples as one."""
     plan = Plan(SMALL, examples=45)
     free, tight = Diary(), Diary()
     whole = campaign.run(free, "x", plan)
@@ -173,7 +173,7 @@ def test_a_campaign_cut_into_bits_is_the_same_campaign(clock: Clock) -> None:
 
 
 def test_shrinking_ends_with_the_time(clock: Clock) -> None:
-    """Without ``--all``: the finding stays as short as it is by then, and is not called minimal."""
+    """Without ``--all``: the finding stays as short as it got, and is not called minimal."""
     plan = Plan({"p1": CONFIGS["p1"]}, examples=60)
     free = campaign.run(InProcessEngine(LEAK), "x", plan)
     assert free.trace is not None and free.trace.minimal
@@ -183,11 +183,13 @@ def test_shrinking_ends_with_the_time(clock: Clock) -> None:
     assert outcome.trace is not None and not outcome.trace.minimal
     assert len(outcome.trace.rows) > len(free.trace.rows)
     log = play(InProcessEngine(LEAK), Setup(CONFIGS["p1"]), outcome.trace.commands).log
-    assert outcome.trace.violations[0].clause in {each.clause for each in log[-1].violations}
+    assert outcome.trace.violations[0].clause in {
+        violation.clause for violation in log[-1].violations
+    }
 
 
 class Hangs(InProcessEngine):
-    """Never answers a step; that is known after ten seconds."""
+    """An engine that never answers a step. Each timeout takes ten seconds."""
 
     asked = 0
 
@@ -205,7 +207,7 @@ class Hangs(InProcessEngine):
 
 @pytest.mark.parametrize("distinct", [4, None])
 def test_a_driver_that_hangs_does_not_take_longer(distinct: int | None, clock: Clock) -> None:
-    """10 s became 89 s: each replay waits for the whole timeout."""
+    """10 s became 89 s, because each replay waited for the whole timeout."""
     plan = Plan({"p1": CONFIGS["p1"]}, seconds=35.0, distinct=distinct)
     outcome = campaign.run(Hangs(clock), "x", plan)
     assert outcome.trace is not None
@@ -217,7 +219,7 @@ def test_a_driver_that_hangs_does_not_take_longer(distinct: int | None, clock: C
 
 
 def test_hypothesis_is_run_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps every example of a run, 95 KB each; each piece has a seed of its own."""
+    """Hypothesis stores every example of a run, 95 KB each. Each piece has its own seed."""
     monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 5)
     asked: list[tuple[int, int]] = []
     run = stateful.run_state_machine_as_test
@@ -233,7 +235,7 @@ def test_hypothesis_is_run_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_is_left_where_the_user_is(tmp_path: Path) -> None:
-    """No folder .hypothesis, from the first run of a process on."""
+    """No folder .hypothesis, not even after the first run of a process."""
     code = "from slotproof.cli.app import main; main()"
     argv = [sys.executable, "-c", code, "run", "--config", "p1", "--examples", "2"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False)

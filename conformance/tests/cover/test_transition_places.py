@@ -1,4 +1,4 @@
-"""One place per fact: which modules name transitions, and that the protocol does."""
+"""One place per fact: the modules that name transitions, and the protocol that lists them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDS = {*TRANSITIONS, *(id_.replace("-", "_") for id_ in TRANSITIONS)}
 
 
 def named(source: str) -> Iterator[str]:
-    """Transitions that a module names; what comments and docstrings say by the way is no list."""
+    """Yield the transitions named by a module's code. Comments and docstrings do not count."""
     tree = ast.parse(source)
     by_the_way = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -41,7 +41,7 @@ def named(source: str) -> Iterator[str]:
             text = node.id
         elif isinstance(node, ast.Attribute):
             text = node.attr
-        yield from (found[0] for found in _NAME.finditer(text) if found[0] in _IDS)
+        yield from (match[0] for match in _NAME.finditer(text) if match[0] in _IDS)
 
 
 def modules() -> Iterator[Path]:
@@ -52,20 +52,18 @@ def modules() -> Iterator[Path]:
 
 
 def test_transitions_are_named_in_few_places() -> None:
-    """A new transition is one edit of the spec and one of each engine that makes it.
-
-    Whoever else asks for some transitions asks by what the spec says of them.
-    """
+    """A new transition is one edit in the spec and one in each engine that makes it. Other modules
+    select transitions by attributes from the spec."""
     naming = {path for path in modules() if any(named(path.read_text()))}
     for place in MAY_NAME:
-        mine = {path for path in naming if path.is_relative_to(ROOT / place)}
-        assert mine, f"{place} names none: it needs no exception"
-        naming -= mine
+        allowed = {path for path in naming if path.is_relative_to(ROOT / place)}
+        assert allowed, f"{place} names none: it needs no exception"
+        naming -= allowed
     assert {str(path.relative_to(ROOT)) for path in naming} == set()
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "names"),
     [
         ('LIST = ["T-OPEN"]', ["T-OPEN"]),
         ("t.T_OPEN", ["T_OPEN"]),
@@ -76,12 +74,12 @@ def test_transitions_are_named_in_few_places() -> None:
         ('"CLIENT-ABORT"', []),
     ],
 )
-def test_what_counts_as_naming(source: str, found: list[str]) -> None:
-    assert list(named(source)) == found
+def test_what_counts_as_naming(source: str, names: list[str]) -> None:
+    assert list(named(source)) == names
 
 
 def test_the_protocol_lists_every_transition_with_its_parameters() -> None:
-    """Once each: the table of events in docs/reference/protocol.md."""
+    """Once, in the table of events in docs/reference/protocol.md."""
     text = (ROOT / "docs" / "reference" / "protocol.md").read_text()
     rows = re.findall(r"^\| (\[T-[^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
     told = [
@@ -95,6 +93,6 @@ def test_the_protocol_lists_every_transition_with_its_parameters() -> None:
 
 
 def test_what_a_transition_needs_is_known() -> None:
-    """Else a run without it is called inconclusive, and nobody is told why."""
-    needs = {each.needs for each in TRANSITIONS.values()} - {""}
+    """Otherwise a run without it is inconclusive for no stated reason."""
+    needs = {transition.needs for transition in TRANSITIONS.values()} - {""}
     assert needs <= set(report._NEEDS)

@@ -1,4 +1,4 @@
-"""What a trace tells: iterations, equations, whose each page is, in sentences."""
+"""Contents of a trace in sentences: iterations, equations, and the owner of each page."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_lost_page_is_named_with_whose_it_was(lost: View) -> None:
     """INV-OWNER.lost."""
     assert sentences.headline(lost) == "1 token of the full pool is lost"
     assert sentences.whose(lost) == [
-        "page 0 belongs to nobody. Whose it was: slot of s1 from step 3, nobody from step 5"
+        "page 0 belongs to nobody. Owners: slot of s1 from step 3, nobody from step 5"
     ]
     assert sentences.kind(lost).startswith("Memory is really lost")
     page_map = lost.steps[-1].maps["full"]
@@ -101,8 +101,8 @@ def test_a_lost_page_is_named_with_whose_it_was(lost: View) -> None:
 
 
 def test_the_spec_beside_the_engine(lost: View) -> None:
-    """INV-STEP.state: the field, both figures, and the transition that moved it last; T-RESTORE,
-    which should have freed the page, moves it too, so none is marked."""
+    """INV-STEP.state: the field, both figures, and the last transition to move it. T-RESTORE should
+    have freed the page and moves the field too, so none is marked."""
     assert [step.differs for step in lost.steps[:-1]] == [[]] * 4
     last = lost.steps[-1]
     assert last.differs[0] == {
@@ -118,7 +118,7 @@ def test_the_spec_beside_the_engine(lost: View) -> None:
 def test_what_the_oracles_saw_is_shown_without_a_second_run(
     commands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The referee's observations are kept, lockstep does not run again."""
+    """The referee's observations are stored, so lockstep does not run again."""
     first, second = commands.submit("r1", length=1, max_new=0), commands.submit("r2", length=0)
     played = [commands.OPEN, first, commands.STEP, second, commands.STEP]
     log = play(InProcessEngine("22862-no-free-tail"), Setup(CONFIGS["p1"]), played).log
@@ -126,20 +126,20 @@ def test_what_the_oracles_saw_is_shown_without_a_second_run(
         monkeypatch.setattr(f"slotproof.lockstep.oracles.steps.{name}", None)
     rows = rows_of(log)
     assert rows[2].frames[-1].shares == {"full": {"held": 1, "uncached": 0}}
-    assert [each["what"] for each in rows[-1].frames[-1].differs] == ["full.available"]
+    assert [difference["what"] for difference in rows[-1].frames[-1].differs] == ["full.available"]
 
 
 def test_a_name_with_a_space_is_one_name(scene: Any, commands: Any) -> None:
-    """A name is whatever a client says: it is a field, and cut out of no sentence."""
+    """A client may choose any name. A name is a field, never parsed out of a sentence."""
     seen = scene([{"do": "open", "session": "a b"}, commands.STEP])
     seen.snapshot["sessions"]["a b"]["inflight"] = "r 1"
-    violations = [each for each in seen.judge() if each.clause == "INV-INFLIGHT.iff"]
+    violations = [violation for violation in seen.judge() if violation.clause == "INV-INFLIGHT.iff"]
     (differs,) = frame_of(seen.referee.log[-1].observations[-1]).differs
     assert (differs["session"], differs["variable"]) == ("a b", "session.inflight")
     frame = Frame(differs=[differs], check={"ran": False, "verdict": "off"})
     rows = [Row({"do": "step", "n": 1}, frames=[frame])]
     view = of_rows(rows, violations)
-    assert sentences.headline(view) == "The engine says a turn of a b is in flight, and none is"
+    assert sentences.headline(view) == "The engine reports a turn of a b in flight, but none is"
 
 
 def test_where_to_look_names_who_should_have_written(lost: View) -> None:
@@ -155,21 +155,25 @@ def test_where_to_look_names_who_should_have_written(lost: View) -> None:
         ("0.5.23-stub-clears-inflight", "see", ("T-REJECT r2",)),
         (
             "0.5.23-retract-finishes",
-            "none of these may change it, one did:",
+            "none of these may change the field, but one did:",
             ("T-RETRACT r1", "T-RESTORE r1", "T-EXTEND r1"),
         ),
         ("0.5.18-queued-abort", "see", ("T-ABORT-WAITING r1",)),
         (
             "0.5.12-swa-locked-full",
-            "one of these gave or took a wrong page, or lock:",
+            "one of these took or released a wrong page or lock:",
             ("T-EVICT", "T-MATCH r3", "T-EXTEND r3", "T-PLAIN-FINISH r3"),
         ),
-        ("0.5.23-page-16-waits", "each iteration is only", ("T-MATCH r2", "T-REFUSE r2")),
-        ("0.5.18-swa-chunked-prompt", "not allowed here:", ("T-INSERT",)),
+        ("0.5.23-page-16-waits", "every iteration repeats only", ("T-MATCH r2", "T-REFUSE r2")),
+        (
+            "0.5.18-swa-chunked-prompt",
+            "the spec does not allow this transition here:",
+            ("T-INSERT",),
+        ),
     ],
 )
 def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]) -> None:
-    """The transition whose code has the bug is among those named."""
+    """The transition with the bug in its code is among the suspects."""
     first = suspects(finding(name))[0]
     assert (first.how, first.events) == (how, events)
     transition = TRANSITIONS[events[0].split()[0]]
@@ -181,7 +185,7 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     [
         (
             "0.5.23-stub-clears-inflight",
-            "T-SUBMIT r1 writes it; if it did, one of these undid it:",
+            "T-SUBMIT r1 writes the field, or one of these undid the write:",
             (
                 "T-REJECT r2",
                 "T-RESTORE r1",
@@ -202,8 +206,8 @@ def test_where_to_look_if_nothing_explains_it(name: str, how: str, events: tuple
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("0.5.23-stub-clears-inflight", "A turn of s1 is in flight, and the engine says none is"),
-        ("0.5.18-queued-abort", "The engine says a turn of s1 is in flight, and none is"),
+        ("0.5.23-stub-clears-inflight", "A turn of s1 is in flight, but the engine reports none"),
+        ("0.5.18-queued-abort", "The engine reports a turn of s1 in flight, but none is"),
     ],
 )
 def test_which_way_round_they_disagree(name: str, says: str) -> None:
@@ -214,7 +218,7 @@ def test_which_way_round_they_disagree(name: str, says: str) -> None:
 def test_only_what_may_have_done_it_is_marked() -> None:
     """INV-STEP.state names the last step of the actor: T-EXTEND writes no session.inflight."""
     view = finding("0.5.23-stub-clears-inflight")
-    assert any(each.transition == "T-EXTEND" for each in view.trace.violations)
+    assert any(violation.transition == "T-EXTEND" for violation in view.trace.violations)
     assert not [arrow for arrow in view.steps[-1].arrows if arrow.bad]
 
 
@@ -236,10 +240,10 @@ def test_an_engine_that_dies_on_reset_left_nothing_waiting() -> None:
 
 
 def test_without_pages_nothing_is_said_of_their_owners() -> None:
-    broken = [Violation("INV-HISTORY", "history", "s1 remembers 2 tokens, its client 1")]
+    broken = [Violation("INV-HISTORY", "history", "s1 has 2 tokens of history, expected 1")]
     rows = [Row({"do": "open", "session": "s1"}, transitions=["T-OPEN"])]
     view = of_rows(rows, broken)
-    assert "the trace does not say" in sentences.kind(view)
+    assert "does not have the owners" in sentences.kind(view)
 
 
 def test_several_pages_of_one_kind_are_told_in_the_plural() -> None:
@@ -252,26 +256,26 @@ def test_several_pages_of_one_kind_are_told_in_the_plural() -> None:
 
 
 def test_a_lost_and_a_shared_page_cancel_out() -> None:
-    """INV-OWNER: the sum is right, and the page says that it hides something."""
+    """INV-OWNER: the sum is right, and the page states that the sum hides an error."""
     last = finding("0.5.18-swa-deferred-free").steps[-1]
     assert [pool.name for pool in last.pools if last.hidden(pool)] == ["swa"]
     assert last.check["verdict"] == "ok" and last.wrongly
 
 
 def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
-    """INV-BACKED.protected: beside the pages of the tree that are."""
+    """INV-BACKED.protected: the stray page is shown beside the protected pages of the tree."""
     view = finding("0.5.12-swa-locked-full")
     page_map = view.steps[-1].maps["full"]
     assert page_map is not None
-    (mine,) = [each for each in page_map.holdings if each.name == "r2"]
-    assert (mine.reads, mine.strays) == ("3-4", "1")
+    (r2,) = [holding for holding in page_map.holdings if holding.name == "r2"]
+    assert (r2.reads, r2.strays) == ("3-4", "1")
 
 
 def test_a_guard_is_shown_with_its_formula() -> None:
     view = finding("0.5.18-swa-chunked-prompt")
     why = suspects(view)[0].why
     assert (
-        why.startswith("T-INSERT needs “dup”: dup is -12 (r1 of s1): what it frees")
+        why.startswith("T-INSERT needs “dup”: dup is -12 (r1 of s1): whole pages, ")
         and "(0 ≤ dup" in why
     )
 
@@ -282,7 +286,7 @@ def test_nowhere_to_look_where_only_the_check_is_wrong_or_nothing_is_left(name: 
 
 
 def test_iterations_in_which_nothing_changes_are_told_once() -> None:
-    """A stall of 16 iterations: the second has 14 like it, the last breaks the clause."""
+    """A stall of 16 iterations: 14 repeat the second, and the last breaks the clause."""
     view = finding("0.5.23-page-16-waits")
     assert [step.label for step in view.steps if step.like_it] == ["4.2"]
     assert [step.label for step in view.steps if step.repeats] == [
@@ -362,7 +366,7 @@ def frame(total: int, **holders: str) -> Frame:
 
 
 def drawn(*frames: Frame) -> list[Cell]:
-    """The cells of the last of them."""
+    """Return the cells of the last frame."""
     *_, last = page_maps(frames, "full", 1)[0]
     assert last is not None
     return last.cells
@@ -373,13 +377,13 @@ def drawn(*frames: Frame) -> list[Cell]:
     [
         (frame(4, free="0-1", s1="2 3", s2="3"), ("shared", "3", "s1+s2")),
         (frame(2, free="0 0 1"), ("shared", "0", "free+free")),  # INV-OWNER.free_twice
-        (frame(4, free="1-3"), ("lost", "", "?")),  # never seen: it has no number
+        (frame(4, free="1-3"), ("lost", "", "?")),  # never seen, so without a number
         (frame(4, free="1-2 4"), ("lost", "3", "?")),
     ],
 )
 def test_a_page_with_two_owners_or_none(pages: Frame, wrong: tuple[str, str, str]) -> None:
-    """INV-OWNER.free_twice, and what else a page may be."""
-    bad = [each for each in drawn(pages) if each.kind not in ("available", "held")]
+    """INV-OWNER.free_twice, and the other states of a page."""
+    bad = [cell for cell in drawn(pages) if cell.kind not in ("available", "held")]
     assert [(cell.kind, cell.pages, cell.label) for cell in bad] == [wrong]
 
 
@@ -408,26 +412,26 @@ def test_a_page_that_is_read_and_not_kept() -> None:
     "text", ["1-", "--3", "x", "5-2", "-2--5", "１", "1_0", "1 2-99999999999999999"]
 )
 def test_what_is_no_run_of_pages(text: str) -> None:
-    with pytest.raises(ValueError, match="run of pages"):
+    with pytest.raises(ValueError, match="run of page numbers"):
         runs_in(text)
 
 
 def test_wrong_content_names_who_wrote_it_or_pointed_to_it() -> None:
-    """Lengths, counts and owners are right: nothing else would say where to look."""
+    """Lengths, counts and owners are right, so no other clause points to the cause."""
     plain = {"do": "submit", "session": None, "tokens": [*range(1, 10)], "max_new": 2, "stop": []}
     step = {"do": "step", "n": 1}
     commands = [{**plain, "rid": "r1"}, step, {**plain, "rid": "r2"}, step]
     view = view_of("prefix-out-of-order", "p4", commands)
     assert view.trace.violations[0].invariant == "INV-CONTENT"
-    (look,) = [each for each in suspects(view) if "pointed" in each.how]
+    (look,) = [suspect for suspect in suspects(view) if "pointed" in suspect.how]
     assert look.events[:2] == ("T-MATCH r2", "T-EXTEND r2")
 
 
 def test_a_report_lists_the_sum_after_the_clause_that_says_why() -> None:
-    """The trace has them the other way round: findings are named by its first."""
+    """The trace has the reverse order, because the first clause names the finding."""
     view = finding("0.5.10.post1-retract-tail")
     assert view.trace.violations[0].clause == "INV-SUM-FULL.equation"
-    listed = [each.clause for each in view.steps[-1].violations]
+    listed = [violation.clause for violation in view.steps[-1].violations]
     assert listed[:3] == ["INV-OWNER.lost", "INV-LOCK.count", "INV-SUM-FULL.equation"]
     shown = text.render(view.trace, "T")
     assert shown.index("  INV-OWNER.lost: ") < shown.index("  INV-SUM-FULL.equation: ")
@@ -441,7 +445,7 @@ def without_content(snapshot: Any) -> Any:
 def test_a_wrong_token_of_right_kv_is_not_called_wrong_kv(
     shows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """INV-CONTENT.tokens: what is stored was looked at, or the engine does not show it."""
+    """INV-CONTENT.tokens: with the KV checked, or not shown by the engine."""
     engine = InProcessEngine()
     do, expected = engine.do, engine.recompute([1, 2, 3], 2)
     wrong = [expected[0], expected[1] + 1]
@@ -451,27 +455,27 @@ def test_a_wrong_token_of_right_kv_is_not_called_wrong_kv(
     turn = {"do": "submit", "session": None, "rid": "r1", "tokens": [1, 2, 3], "max_new": 2}
     log = play(engine, Setup(CONFIGS["p1"]), [{**turn, "stop": []}, {"do": "step", "n": 3}]).log
     view = of_rows(rows_of(log), log[-1].violations)
-    (found,) = view.trace.violations
-    assert found.clause == "INV-CONTENT.tokens"
-    assert found.detail.endswith("; the KV that was looked at is right") == shows
+    (violation,) = view.trace.violations
+    assert violation.clause == "INV-CONTENT.tokens"
+    assert violation.detail.endswith("; the KV in the snapshot is correct") == shows
     (look,) = suspects(view)
     assert look.events == ("T-DECODE r1",)
     assert look.why == (
-        "the sampled tokens are wrong, the KV that was looked at is right"
+        "the sampled tokens are wrong, the KV in the snapshot is correct"
         if shows
-        else "the answer differs from that without a cache"
+        else "the answer differs from the answer without a cache"
     )
 
 
 def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
-    """An engine may show any integer; the trace that says so can be read and drawn."""
+    """An engine may report any integer. The trace can still be read and drawn."""
     text = (FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json").read_text()
     wild = f"-3 {bounds.INTEGER}"
     assert '"reads": "1 3-4"' in text
     named = tmp_path / "wild.itf.json"
     named.write_text(text.replace('"reads": "1 3-4"', f'"reads": "{wild}"'))
     page = pages.html(View(load_trace(named)))
-    assert f"reads -3, {bounds.INTEGER}, not kept for it" in page
+    assert f"reads -3, {bounds.INTEGER}, which no lock protects" in page
 
 
 def test_spans_and_back() -> None:
@@ -483,7 +487,7 @@ def test_spans_and_back() -> None:
 
 @pytest.mark.slow
 def test_a_short_text_of_many_pages_takes_no_memory() -> None:
-    """Runs stay runs: a trace of 434 KB took 2.1 GB when each page was a number."""
+    """Runs stay runs: one number per page made a trace of 434 KB take 2.1 GB."""
     held = " ".join(f"{10 * i}-999999999" for i in range(100))
     frames = [frame(64, free=held) for _ in range(100)]
     assert sum(cell.count for cell in drawn(*frames)) == 10**9

@@ -1,4 +1,4 @@
-"""A second engine family: what the referee asks of an engine that does as vLLM does."""
+"""A second engine family: the referee's rules for an engine that behaves like vLLM."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ VLLM = CONFIGS["p4-vllm"]
 OWN: dict[str, dict[str, Any]] = {
     name: {name: False} for name in ("drops_last", "loan_publishes", "queues_turns", "keeps_slack")
 }
-"""Each choice of its own, as it is made elsewhere."""
+"""Each choice of vLLM, set to the value of other engines."""
 
 
 def turn(rid: str, tokens: int = 2, new: int = 2) -> Command:
-    """Tokens that no other turn begins with."""
+    """Return a turn with tokens that begin no other turn."""
     first = 10 * int(rid[1:])
     said = list(range(first, first + tokens))
     submit = {"session": "s1", "rid": rid, "tokens": said, "max_new": new, "stop": []}
@@ -40,10 +40,10 @@ def clauses(
     config: EngineConfig = VLLM,
     profile: str | None = None,
 ) -> set[str]:
-    """What the first bad iteration breaks."""
+    """Return the clauses broken in the first bad iteration."""
     setup = Setup(config, profile=profile)
-    found = play(InProcessEngine(mutant), setup, commands).log[-1].violations
-    return {each.clause for each in found}
+    violations = play(InProcessEngine(mutant), setup, commands).log[-1].violations
+    return {violation.clause for violation in violations}
 
 
 LENT = [OPEN, turn("r1"), steps(3), turn("r2", 9), steps(2)]
@@ -56,13 +56,13 @@ SLACK: list[Command] = [
     {"do": "accept", "rid": "r1", "tokens": 3},
     steps(3),
 ]
-"""Its last round accepts more than it may have."""
+"""Commands whose last round accepts more tokens than allowed."""
 CLOSES = [OPEN, turn("r1", new=4), turn("r2"), steps(), CLOSE, steps()]
 
 
 def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
-    """INV-ANSWER.unasked: its session is closed before it is answered, and its prompt had all of
-    the history, with which it is longer than the context."""
+    """INV-ANSWER.unasked: the session closes before the answer. With the whole history the prompt
+    is longer than the context."""
     turns = [turn("r1", 1, 11), turn("r2", 27, 4), turn("r3", 4, 4)]
     other: Command = {"do": "open", "session": "s2"}
     short: Any = {**turn("r4", 1, 0), "session": "s2"}
@@ -86,7 +86,7 @@ def test_an_engine_that_does_not_name_them_is_not_asked_for_them() -> None:
 
 
 def test_a_profile_that_wipes_wipes_whatever_the_configuration_says() -> None:
-    """An engine that can't keep takes any `retract`."""
+    """An engine that can only wipe accepts any `retract`."""
     offered = Capabilities(frozenset(), profile="vllm")
     for config in (EngineConfig(), EngineConfig(retract="wipe")):
         choices = Setup(config).choices(offered).choices
@@ -116,7 +116,7 @@ def test_and_wrong_under_another() -> None:
 def test_a_mutant_of_each_choice(
     mutant: str, commands: list[Command], clause: str, choice: str
 ) -> None:
-    """Not to be seen in an engine that chooses otherwise."""
+    """An engine with the other choice does not show the mutant."""
     assert clause in clauses(commands, mutant)
     assert clauses(commands, mutant, replace(VLLM, **OWN[choice])) == set()
 
@@ -132,11 +132,11 @@ def test_who_knows_nothing_of_the_choice_sees_nothing(mutant: str, commands: lis
     assert clauses(commands, mutant, config, profile="wipe") == set()
 
 
-# What clients know -------------------------------------------------------------
+# State of clients ------------------------------------------------------------
 
 
 def client(aborts_close: bool = False) -> Client:
-    """Of a session that is open, in an engine of the profile."""
+    """Return a client with one open session, on an engine of the profile."""
     made = Client(choices=PROFILES["vllm"].choices, aborts_close=aborts_close)
     tell(made, OPEN, 1)
     made.hears({"type": "opened", "session": "s1"})
@@ -172,7 +172,7 @@ def test_of_a_hashed_answer_nobody_knows_what_is_left() -> None:
 
 
 def test_the_prompt_of_a_turn_that_waits_grows() -> None:
-    """Until it is taken the longest that it can become counts."""
+    """Until the turn is taken, its greatest possible length counts."""
     made = client()
     for rid in ("r1", "r2", "r3"):
         tell(made, turn(rid), 1)
@@ -198,7 +198,7 @@ def test_a_turn_without_a_token_waits_for_a_history() -> None:
 
 
 def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
-    """A front end does not know how long the turns before it become."""
+    """A front end does not know the final length of the turns before."""
 
     class Careful(InProcessEngine):
         def reset(self, config: EngineConfig, seed: int) -> None:
@@ -211,13 +211,13 @@ def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
 
             queue.put = put  # type: ignore[method-assign]
 
-    def found(new: int) -> set[str]:
+    def clauses(new: int) -> set[str]:
         commands = [OPEN, turn("r1", 20, 20), steps(), turn("r2", 4, new), steps()]
         violations = play(Careful(), Setup(VLLM), commands).log[-1].violations
-        return {each.clause for each in violations}
+        return {violation.clause for violation in violations}
 
-    assert found(4) == {"INV-ANSWER.unasked"}, "44 and 4 are 48: it fits in any case"
-    assert found(5) == set()
+    assert clauses(4) == {"INV-ANSWER.unasked"}, "44 and 4 are 48: it fits in any case"
+    assert clauses(5) == set()
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
     ],
 )
 def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Command) -> None:
-    """INV-ANSWER.unasked: it is owed to every client, but where the driver names it."""
+    """INV-ANSWER.unasked: every client is owed an answer, unless the driver declares the case."""
 
     class FrontEnd(InProcessEngine):
         def reset(self, config: EngineConfig, seed: int) -> None:
@@ -247,8 +247,8 @@ def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Comm
 
     commands = [OPEN, turn("r1"), steps(3), refused, steps()]
     engine = FrontEnd()
-    found = play(engine, Setup(VLLM), commands).log[-1].violations
-    assert {each.clause for each in found} == {"INV-ANSWER.unasked"}
+    violations = play(engine, Setup(VLLM), commands).log[-1].violations
+    assert {violation.clause for violation in violations} == {"INV-ANSWER.unasked"}
     engine.capabilities = replace(engine.capabilities, not_observed={word: "it refuses them"})
     assert play(engine, Setup(VLLM), commands).log[-1].violations == []
 
@@ -257,7 +257,7 @@ def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Comm
 
 
 class AbortCloses(InProcessEngine):
-    """A session goes with a turn of it that is aborted, as in vLLM."""
+    """An engine that closes the session of an aborted turn, like vLLM."""
 
     def __init__(self, told: bool = True) -> None:
         super().__init__()
@@ -276,11 +276,11 @@ class AbortCloses(InProcessEngine):
                 if rid in (session.inflight and session.inflight.rid, *_waiting(session))
             ]
             for session in ends:
-                for each in _waiting(session):
-                    intake.queue.abort(each)
+                for queued in _waiting(session):
+                    intake.queue.abort(queued)
                 if session.inflight is not None:
                     abort(session.inflight.rid)
-                if not (session.closing or session.close_waits):  # else that comes of it
+                if not (session.closing or session.close_waits):  # else the close follows anyway
                     controller.close(session.session_id)
             abort(rid)
 
@@ -297,8 +297,11 @@ ABORT: Command = {"do": "abort", "rid": "r1"}
 def test_an_abort_may_end_the_session_where_the_driver_says_so() -> None:
     commands = [*WAITS, ABORT, turn("r4"), steps(), OPEN, turn("r5"), steps(4)]
     assert play(AbortCloses(), Setup(VLLM), commands).log[-1].violations == []
-    found = play(AbortCloses(told=False), Setup(VLLM), commands).log[-1].violations
-    assert {each.clause for each in found} == {"INV-ANSWER.unasked", "INV-SESSION.closed"}
+    violations = play(AbortCloses(told=False), Setup(VLLM), commands).log[-1].violations
+    assert {violation.clause for violation in violations} == {
+        "INV-ANSWER.unasked",
+        "INV-SESSION.closed",
+    }
 
 
 def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
@@ -308,7 +311,7 @@ def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
     assert not made.sessions["s1"].asked, "nobody is r9"
     tell(made, ABORT, 1)
     session = made.sessions["s1"]
-    assert [each.do for each in session.asked] == ["abort"] and made.requests["r1"].closed
+    assert [command.do for command in session.asked] == ["abort"] and made.requests["r1"].closed
     made.settle({}, True)
     assert session.asked and session.open is None, "it is not answered yet"
     finish(made, "r1")
@@ -321,15 +324,15 @@ def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
 def test_an_abort_that_ended_nothing_takes_no_answer(
     told: tuple[Literal["closed", "refused"], ...],
 ) -> None:
-    """INV-SESSION.answered: of two closes behind it both are answered, with it or without."""
+    """INV-SESSION.answered: two later closes are answered, with or without a third answer."""
     made = client(aborts_close=True)
     for command in (turn("r1"), ABORT, CLOSE, CLOSE):
         tell(made, command, 1)
     finish(made, "r1", ())
-    for each in told:
-        made.hears({"type": each, "session": "s1"})
+    for kind in told:
+        made.hears({"type": kind, "session": "s1"})
     assert made.unexpected == []
-    assert not [each for each in made.sessions["s1"].asked if each.do == "close"]
+    assert not [command for command in made.sessions["s1"].asked if command.do == "close"]
 
 
 @pytest.mark.parametrize("engine", [InProcessEngine, AbortCloses])

@@ -1,4 +1,4 @@
-"""The vLLM driver without a build: its model runner, its clients, what it refuses."""
+"""The vLLM driver without a build: its model runner, its clients, its refusals."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def test_the_layout_says_where_each_field_of_the_spec_is() -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({"total_tokens": 20}, "20 is less than a context of 48, with which vLLM does not start"),
-        ({"draft": 2, "topk": 2, "chunk": 8}, "config.topk: with chunks only 1"),
+        ({"total_tokens": 20}, "20 is less than a context of 48, so vLLM does not start"),
+        ({"draft": 2, "topk": 2, "chunk": 8}, "config.topk: must be 1 with chunks"),
         ({"draft": 4, "chunk": 4}, "config.chunk: 4 is less than a round of 4 drafts"),
         ({"swa_tokens": 16, "window": 4}, "config.swa_tokens: 16 is not possible here, only 0"),
-        ({"chunk": -1}, "config.chunk: -1 is no length"),
-        ({"wings": 2}, "config.wings: no such field"),
-        ({"total_tokens": 50, "page_size": 4}, "50 is no positive multiple of 4"),
+        ({"chunk": -1}, "config.chunk: -1 is not a length"),
+        ({"wings": 2}, "config.wings: unknown field"),
+        ({"total_tokens": 50, "page_size": 4}, "50 is not a positive multiple of 4"),
         ({"max_running": 0}, "config.max_running and config.rows must be at least 1"),
-        ({"rows": "many"}, "config.rows: 'many' is no number"),
+        ({"rows": "many"}, "config.rows: 'many' is not a number"),
     ],
 )
 def test_what_vllm_does_not_take_is_one_line(config: dict[str, Any], text: str) -> None:
@@ -51,7 +51,7 @@ def test_a_configuration_is_filled_and_retract_is_the_engines_own() -> None:
 
 
 def test_a_pool_that_holds_no_context_is_left_out() -> None:
-    """Not offered, with the reason, and so no reset ends a run."""
+    """The configuration is not offered, with the reason, so no reset ends a run."""
     offered = Capabilities(frozenset(), whole_contexts=True)
     text = "a pool of 20 tokens holds no context of 32"
     assert offered.refuses(CONFIGS["p1-tight"]) == text
@@ -82,7 +82,7 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
 
 
 def batch(new: list[Any] | None = None, cached: dict[str, Any] | None = None, **counts: int) -> Any:
-    """A `SchedulerOutput`: new requests, and of cached ones blocks and computed tokens."""
+    """Return a `SchedulerOutput`: new requests, then blocks and computed tokens of cached ones."""
     cached = cached or {}
     return SimpleNamespace(
         finished_req_ids=set(),
@@ -109,7 +109,7 @@ PROMPT = [5, 6, 7, 8, 9]
 
 
 def test_tokens_are_those_that_follow_without_a_cache() -> None:
-    """In one go, in chunks, and from blocks that another request wrote."""
+    """In one go, in chunks, and from blocks written by another request."""
     answer = content.follows(PROMPT, 3)
     assert len(answer) == 3 and all(1 <= token <= content.TOKENS for token in answer)
     assert content.follows([*PROMPT, answer[0]], 2) == answer[1:]

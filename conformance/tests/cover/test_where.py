@@ -1,4 +1,4 @@
-"""Where to look: the methods that make a transition, the frame in which an engine crashed."""
+"""Where to look: the methods that make a transition, and the frame of an engine's crash."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ TRIED = ("0.5.10.post1", "0.5.11", "0.5.12", "0.5.13", "0.5.15", "0.5.18", "0.5.
 
 
 def offered() -> dict[str, set[str]]:
-    """What the SGLang driver can tell of: always, and of builds of a profile."""
-    found = {}
+    """Return the transitions of the SGLang driver: always, and for builds of a profile."""
+    transitions = {}
     for node in ast.parse((DRIVER / "slotproof_sglang" / "engine.py").read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if name in ("TRANSITIONS", "PUBLISHES"):
                 text = ast.unparse(node.value)
-                found[name] = set(re.findall(r"T-[A-Z-]+", text))
-    return found
+                transitions[name] = set(re.findall(r"T-[A-Z-]+", text))
+    return transitions
 
 
 @pytest.mark.parametrize("release", TRIED)
 def test_whatever_the_driver_tells_of_has_methods(release: str) -> None:
-    """Of each release that it was tried with."""
+    """For each release the driver was tried with."""
     names = offered()
     wanted = names["TRANSITIONS"] | (names["PUBLISHES"] if release == "0.5.23" else set())
     made = methods_of(f"sglang {release}")
@@ -58,7 +58,7 @@ def test_whatever_the_driver_tells_of_has_methods(release: str) -> None:
 
 
 def test_releases_between_are_known_and_others_are_not() -> None:
-    """A table is of what is the same from one release that was looked at to another."""
+    """A table holds from one inspected release to the next."""
     flat, copies, records = (
         methods_of(f"sglang {release}")["T-RESTORE"]
         for release in ("0.5.10.post1", "0.5.14", "0.5.23")
@@ -72,7 +72,7 @@ def test_releases_between_are_known_and_others_are_not() -> None:
 
 
 def test_the_reference_engine_is_asked_by_its_source() -> None:
-    """Whatever it tells of is named by a method that is there."""
+    """A method in its source names every transition it reports."""
     made = methods_of("reference 1 with 22213-double-count")
     assert made.keys() >= InProcessEngine().capabilities.transitions
     assert made["T-RESTORE"] == ("SessionCache.match_prefix",)
@@ -80,9 +80,9 @@ def test_the_reference_engine_is_asked_by_its_source() -> None:
 
 
 def shown(path: Path, **changes: Any) -> dict[str, str]:
-    """A trace in the forms that say where to look; of each the part that does."""
+    """Return the section on where to look, from each form of a trace that has it."""
     trace = replace(load_trace(path), **changes)
-    whole = {each: forms.form(each, trace, "x") for each in ("text", "markdown", "html")}
+    whole = {form: forms.form(form, trace, "x") for form in ("text", "markdown", "html")}
     whole["json"] = json.dumps(forms.document(trace)["where_to_look"], ensure_ascii=False)
     ends = {"text": "\nseed ", "markdown": "| | command", "html": "</ul>\n</div>", "json": "\0"}
     return {
@@ -101,12 +101,12 @@ def test_methods_are_beside_each_transition_in_every_form() -> None:
         ):
             assert event in text and method in text, (name, text)
             assert text.index(event) < text.index(method)
-    for name, text in shown(LAST_MOVED).items():  # others that moved the figure have theirs, too
+    for name, text in shown(LAST_MOVED).items():  # transitions that moved the figure, too
         assert "SessionCache.cache_finished_req" in text, name
 
 
 def test_the_release_of_the_trace_decides() -> None:
-    """A build that is not known has none, and its transitions are named all the same."""
+    """An unknown build has no methods, but its transitions are named."""
     for text in shown(RETRACTS, engine="sglang 0.5.10.post1").values():
         assert "SessionAwareCache.match_prefix" in text and "StreamingSession" not in text
     for text in shown(RETRACTS, engine="sglang 0.5.99").values():
@@ -116,7 +116,7 @@ def test_the_release_of_the_trace_decides() -> None:
 def test_what_is_shown_for_machines_can_be_read_again() -> None:
     trace = load_trace(RETRACTS)
     assert from_itf(forms.document(trace)) == trace
-    assert [each.to_json() for each in suspects(View(trace))] == forms.document(trace)[
+    assert [suspect.to_json() for suspect in suspects(View(trace))] == forms.document(trace)[
         "where_to_look"
     ]
 
@@ -170,12 +170,12 @@ def crash(said: str, engine: str, spec: str, fault: str | None = None) -> str:
     ],
 )
 def test_the_last_frame_of_the_engine(said: str, spec: str, where: str) -> None:
-    """Not of the driver, not of a library, and of what is said last."""
+    """The last frame reported, outside of the driver and of libraries."""
     assert crash("Traceback (most recent call last):\n" + said, "sglang 0.5.23", spec) == where
 
 
 def test_what_a_driver_said_by_the_way_is_no_crash_of_the_engine() -> None:
-    """But what it died of is."""
+    """Only output at the death of the driver counts."""
     assert crash(ENGINES, "sglang 0.5.23", "sglang", "death") == AT
     for fault in ("garbage", "nonsense", "hang"):
         assert crash(ENGINES, "sglang 0.5.23", "sglang", fault) == ""
@@ -206,12 +206,12 @@ HOOKS = "import json\ndef look(text):\n    return json.loads(text)\n"
 def test_the_headline_of_a_crash_says_where(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of an engine that calls into a hook of the driver's, which calls a library."""
+    """The engine calls a hook of the driver, and the hook calls a library."""
     (tmp_path / "mine").mkdir()
     for name, text in PACKAGE.items():
         (tmp_path / "mine" / name).write_text(text)
     (tmp_path / "hooks.py").write_text(HOOKS)
-    for name in ("mine", "mine.tree", "hooks"):  # other tests have modules of these names
+    for name in ("mine", "mine.tree", "hooks"):  # other tests import modules with the same names
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""All but the reference engine works where torch is missing, and numpy with it."""
+"""All but the reference engine works without torch and numpy."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from slotproof.engines.base import EngineUnusable, torch_missing
 ROOT = Path(__file__).parents[3]
 TOY = f"cmd:{sys.executable} {ROOT}/conformance/slotproof/drivers/examples/toy.py"
 UPSTREAM = (Format.ISSUE, Format.SCRIPT)
-"""Forms that a toy has not."""
+"""Forms that a toy does not have."""
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
 PLUGIN = "slotproof.plugin.hooks"
-INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+INSTALLED = any(entry.value == PLUGIN for entry in entry_points(group="pytest11"))
 LOADED = () if INSTALLED else ("-p", PLUGIN)
 NEED_IT = {"slotproof.engines.reference"}
 """Modules that run the reference engine."""
@@ -37,7 +37,7 @@ MISSING = "slotproof: the reference engine needs torch: pip install 'slotproof[r
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment, for us and for whatever we start, in which torch and numpy are missing."""
+    """Return an environment without torch and numpy, for this process and its children."""
     for name in ("torch", "numpy"):
         (tmp_path / "missing" / name).mkdir(parents=True)
         text = f'raise ModuleNotFoundError("No module named {name!r}", name="{name}")\n'
@@ -46,7 +46,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 
 def python(code: str, *argv: str, env: dict[str, str], cwd: Path = ROOT) -> tuple[Any, str]:
-    """What the code says in JSON on its last line, and on standard error."""
+    """Return the last line of a program's output, parsed as JSON, and its standard error."""
     done = subprocess.run(
         [sys.executable, "-c", code, *argv],
         capture_output=True,
@@ -92,7 +92,7 @@ print(json.dumps(found))
 
 
 def statuses(lines: Sequence[Sequence[str]], env: dict[str, str], cwd: Path) -> tuple[Any, str]:
-    """The exit status of each command line, and what they say on standard error."""
+    """Return the exit status of each command line, and all of standard error."""
     return python(STATUSES, json.dumps(lines), env=env, cwd=cwd)
 
 
@@ -134,8 +134,8 @@ def test_who_asks_for_the_reference_engine_is_told_what_to_install(
         ["replay", str(CORPUS / "traces" / "two-turns.itf.json")],
         ["check-driver", "reference"],
     ]
-    found, said = statuses(lines, bare, tmp_path)
-    assert found == [2] * len(lines)
+    codes, said = statuses(lines, bare, tmp_path)
+    assert codes == [2] * len(lines)
     assert said.splitlines()[0] == MISSING
     assert said.count("slotproof[reference]") == len(said.splitlines()) == len(lines), said
 
@@ -159,7 +159,7 @@ def test_the_plugin_works_without_torch(bare: dict[str, str], tmp_path: Path) ->
 
 
 def test_another_module_that_is_missing_is_a_bug() -> None:
-    """Of ours: nobody is told to install torch for it."""
+    """A bug of slotproof: the message does not suggest to install torch."""
     other = ModuleNotFoundError("No module named 'typer'", name="typer")
     assert torch_missing(other) is other
     assert isinstance(torch_missing(ModuleNotFoundError(name="torch")), EngineUnusable)

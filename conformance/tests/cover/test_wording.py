@@ -1,4 +1,4 @@
-"""There is a sentence for everything that can break, and none for what can't."""
+"""Every clause that can break has a sentence, and no sentence is left over."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 def test_every_clause_has_a_sentence() -> None:
-    """Each conjunct of each invariant, and what is observed; no other."""
+    """Each conjunct of each invariant, each observed clause, and no other."""
     assert set(CLAUSES) == baseline.clauses()
 
 
 def test_every_conjunct_of_every_guard_has_a_sentence() -> None:
-    asked = {(name, each.id) for each in TRANSITIONS.values() for name in each.full_guard}
+    asked = {
+        (name, transition.id)
+        for transition in TRANSITIONS.values()
+        for name in transition.full_guard
+    }
     assert all(guard_words(id_, name) for name, id_ in asked)
     names = {name for name, _ in asked} | {f"{name} {id_}" for name, id_ in asked}
     assert set(GUARDS) <= names, "no such conjunct"
@@ -24,13 +28,13 @@ def test_every_conjunct_of_every_guard_has_a_sentence() -> None:
 
 @pytest.mark.parametrize("text", [*CLAUSES.values(), *GUARDS.values()])
 def test_a_sentence_is_short_and_plain(text: str) -> None:
-    """No formula, no name of a variable, nothing that another sentence ends."""
+    """Short, without a formula, a variable name, or a final full stop."""
     assert len(text) < 110 and not text.endswith(".")
     assert not set(text) & set("=<>≤≠¬∧∨⌊⌈_") and ".C" not in text
 
 
 def test_what_a_guard_needs_is_said_where_it_does_not_hold() -> None:
-    found = Violation("INV-STEP", "guard", "x", transition="T-SUBMIT", guard="idle")
-    said = "The engine did what the spec forbids here: T-SUBMIT needs that no turn of the session"
-    assert clause_words(found).startswith(said)
+    violation = Violation("INV-STEP", "guard", "x", transition="T-SUBMIT", guard="idle")
+    said = "The engine took a transition that the spec forbids here: T-SUBMIT requires that no turn"
+    assert clause_words(violation).startswith(said)
     assert clause_words(Violation("INV-NONE", "such", "x")) == "INV-NONE.such"

@@ -1,7 +1,7 @@
-"""Fuzzing for as long as it is told: ``make fuzz SECONDS=600``, ``N=100000``, ``KIND=logs``.
+"""Fuzz the command line: ``make fuzz SECONDS=600``, ``N=100000``, ``KIND=logs``.
 
-Each input has a number: the same seed and number make the same one, alone with ``FROM`` and
-``N=1``. What fails is kept in ``build/fuzz``, smaller where that is easy; the exit status is 1.
+Every input has a number. The same seed and number make the same input: ``FROM`` and ``N=1`` run it
+alone. Failing inputs are stored in ``build/fuzz``, shrunk if possible. The exit status is then 1.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tests.fuzz.inputs import KINDS, make, untouched
 from tests.fuzz.judging import Failed, examine, prepared
 
 SLOWER = 1000
-"""Of drivers in processes of their own there are so many fewer."""
+"""Factor by which ``--inputs`` is reduced for drivers in processes of their own."""
 KEPT = 2
-"""Inputs that are kept of one cause."""
+"""Number of inputs stored per cause."""
 
 
 def main() -> int:
-    """Fuzz, and tell; 1 if something failed."""
+    """Fuzz and report. Return 1 if an input failed."""
     asked = _asked()
-    torch.set_num_threads(1)  # forked processes can't share the threads of this one
+    torch.set_num_threads(1)  # Forked processes can't share this process's threads.
     if asked.again:
         return _again(asked.again)
     _warm()
@@ -61,17 +61,17 @@ def main() -> int:
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="Default: all.")
-    parser.add_argument("--seconds", type=float, help="For all kinds together; default 60.")
-    parser.add_argument("--inputs", type=int, help="Of each kind, however long that takes.")
+    parser.add_argument("--seconds", type=float, help="For all kinds together. Default: 60.")
+    parser.add_argument("--inputs", type=int, help="Number per kind, without a time limit.")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0, help="The number of the first input.")
+    parser.add_argument("--start", type=int, default=0, help="Number of the first input.")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--again", type=Path, help="An input that was kept: judge it once more.")
+    parser.add_argument("--again", type=Path, help="Judge a stored input again.")
     return parser.parse_args()
 
 
 def _warm() -> None:
-    """Whatever is imported, compiled or cached at first use is there before processes fork."""
+    """Import, compile and cache everything before the first fork."""
     with tempfile.TemporaryDirectory() as name, prepared(Path(name)):
         for given in untouched():
             examine(given, Path(name))
@@ -84,7 +84,7 @@ HEAD = (
 
 
 def _line(tally: Tally) -> str:
-    counts = "".join(f"{tally.verdicts[each]:>10}" for each in ("refused", "conforms", "found"))
+    counts = "".join(f"{tally.verdicts[name]:>10}" for name in ("refused", "conforms", "found"))
     return (
         f"{tally.kind:<10}{tally.inputs:>9}{counts}{tally.verdicts['inconclusive']:>13}"
         f"{tally.seconds:>10.0f}{tally.worked:>10.0f}{tally.slowest[0]:>8.2f} s"
@@ -92,15 +92,15 @@ def _line(tally: Tally) -> str:
     )
 
 
-# What failed ------------------------------------------------------------------------------------
+# Failures ---------------------------------------------------------------------------------------
 
 
 def _tell(tally: Tally, seed: int, out: Path) -> None:
-    """Each cause, how often, and some inputs that show it."""
+    """Print the causes with their counts, and store some inputs of each."""
     causes: dict[str, list[Failure]] = {}
     for failure in tally.failures:
         causes.setdefault(failure.cause, []).append(failure)
-    for cause, failures in sorted(causes.items(), key=lambda each: -len(each[1])):
+    for cause, failures in sorted(causes.items(), key=lambda cause: -len(cause[1])):
         print(f"\n{tally.kind}: {len(failures)} × {cause}")
         for failure in failures[:KEPT]:
             number = failure.number
@@ -121,7 +121,7 @@ def _keep(given: Input, path: Path) -> None:
 
 
 def _again(path: Path) -> int:
-    """Judge a kept input in this process, without bounds."""
+    """Judge a stored input in this process, without limits."""
     fields = json.loads(path.read_text())
     given = Input(**{**fields, "argv": tuple(fields["argv"])})
     given = replace(given, data=path.with_suffix(".input").read_bytes())

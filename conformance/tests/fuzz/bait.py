@@ -1,4 +1,4 @@
-"""What no file may start: an engine of the file's choice."""
+"""Bait: an engine named by a file. Reading a file must never start it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar, NoReturn
 
 
 class Ran(BaseException):
-    """Code of the file's choice was run. The command line survives it: it is remembered."""
+    """Raised when code named by a file runs. ``last`` survives if the command line catches it."""
 
     last: ClassVar[str] = ""
 
@@ -16,5 +16,5 @@ class Ran(BaseException):
 
 
 def spring(*_: object, **__: object) -> NoReturn:
-    """Say so."""
-    raise Ran("a function that a file named as an engine")
+    """Raise :class:`Ran`."""
+    raise Ran("a function named by the file as its engine")

@@ -1,6 +1,6 @@
-"""Many inputs, some hundreds to a process: a fork of this one, warm, with a bound on memory.
+"""Batches of some hundreds of inputs, each in a fork of this warm process, with a memory limit.
 
-A process that gets stuck or dies costs one input: that is noted, and the next goes on after it.
+A stuck or dead process costs one input: a new process continues after it.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tests.fuzz.inputs import make
 from tests.fuzz.judging import SECONDS, WAITING, Failed, examine, prepared
 
 SIZE = 500
-"""Inputs of a process."""
+"""Number of inputs per process."""
 DISK = 100 << 20
-"""Bytes of a file at most: a log of a million iterations must not fill the disk."""
+"""Maximum size of a file, in bytes: a log of a million iterations must not fill the disk."""
 MEMORY = 500 << 20
-"""Bytes that an answer may take beyond what the process had before."""
+"""Maximum memory for an answer, in bytes, on top of the process's memory at its start."""
 STUCK = WAITING + SECONDS
-"""Seconds by the clock after which a process that is at the same input is killed."""
+"""Wall-clock seconds on one input, after which its process is killed."""
 
 Examine = Callable[[Input, Path], str]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An input that must not have come to this; ``number`` makes it again."""
+    """A failing input. ``make`` with its ``number`` creates it again."""
 
     kind: str
     number: int
@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass
 class Tally:
-    """What the inputs of a kind came to."""
+    """Results for the inputs of one kind."""
 
     kind: str
     inputs: int = 0
@@ -59,15 +59,15 @@ class Tally:
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     worked: float = 0.0
-    """Seconds of the processor, of all processes."""
+    """CPU seconds of all processes."""
     slowest: tuple[float, int] = (0.0, 0)
     """Seconds, and the number of the input."""
     memory: int = 0
-    """Bytes that a process took at most beyond what it had at its start."""
+    """Peak memory of a process, in bytes, on top of its memory at the start."""
 
 
 def source(kind: str, seed: int, number: int) -> Random:
-    """Where the chance of one input comes from."""
+    """Return the random number generator for one input."""
     return Random(f"{seed}:{kind}:{number}")
 
 
@@ -79,7 +79,7 @@ def go(
     examine: Examine = examine,
     stuck: float = STUCK,
 ) -> None:
-    """Examine the inputs of these numbers, as long as more are wanted."""
+    """Examine the inputs with these numbers, as long as more are wanted."""
     started, worked = time.monotonic(), _children()
     while wanted() and (batch := list(itertools.islice(numbers, SIZE))):
         while batch:
@@ -90,7 +90,7 @@ def go(
 
 
 def _children() -> float:
-    """Seconds that processes of this one worked, those that have ended."""
+    """Return the CPU seconds of finished child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -98,9 +98,9 @@ def _children() -> float:
 def _process(
     tally: Tally, seed: int, batch: list[int], examine: Examine, stuck: float
 ) -> int | None:
-    """One process; the number that it did not survive, if there is one."""
+    """Run one process. Return the number of the input that ended it, or None."""
     reads, writes = os.pipe()
-    at = mmap.mmap(-1, 8)  # shared: the number that it is at
+    at = mmap.mmap(-1, 8)  # Shared memory: the number of the current input.
     child = os.fork()
     if child == 0:
         os.close(reads)
@@ -126,7 +126,7 @@ def _process(
 
 
 def _note(tally: Tally, line: dict[str, Any]) -> str:
-    """Add what a process told; what it was."""
+    """Add a line of the process to the tally. Return its type."""
     what = str(line.pop("what"))
     if what == "failed":
         tally.failures.append(Failure(tally.kind, **line))
@@ -142,7 +142,7 @@ def _note(tally: Tally, line: dict[str, Any]) -> str:
 
 
 def _lines(told: int, child: int, at: mmap.mmap, stuck: float) -> Iterator[dict[str, Any]]:
-    """What the process tells, until it ends; one that stays at an input is killed."""
+    """Yield the process's lines until it ends. A process stuck on one input is killed."""
     buffer, before, since = b"", at[:], time.monotonic()
     while True:
         if select.select([told], [], [], 0.2)[0]:
@@ -173,12 +173,12 @@ def _work(
         out.write(json.dumps({"what": what, **more}) + "\n")
 
     slowest = (0.0, 0)
-    # The processor's time: others may work on this machine. Drivers are waited for.
+    # CPU time, as the machine may be busy. Drivers: wall-clock time, because their parent waits.
     clock = time.perf_counter if kind == "drivers" else time.process_time
     with tempfile.TemporaryDirectory() as name, prepared(Path(name)):
         for number in batch:
             if os.getppid() != parent:
-                return  # killed: nobody wants to know any more
+                return  # The parent was killed.
             at[:] = struct.pack("q", number)
             given = make(kind, source(kind, seed, number))
             started = clock()
@@ -194,13 +194,13 @@ def _work(
 
 
 def _resident() -> int:
-    """Bytes of memory that this process had at most."""
+    """Return the peak memory of this process, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most * (1 if os.uname().sysname == "Darwin" else 1024)
 
 
 def bound() -> None:
-    """More than :data:`MEMORY` on top of what is there is refused by the system (Linux)."""
+    """Limit this process to :data:`MEMORY` more than it has now. Only Linux enforces the limit."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (DISK, resource.RLIM_INFINITY))
     with contextlib.suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])

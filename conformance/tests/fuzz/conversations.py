@@ -1,4 +1,4 @@
-"""What a driver says, without the driver: its answers in a file, read as if from its pipe."""
+"""Recorded answers of a driver, read from a file as if from its pipe."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from slotproof.traces.record import Row
 from tests.fuzz.seeds import LIVES, SEED
 
 NOBODY = 1 << 22
-"""A process number beyond the largest that Linux gives: signals to it reach nobody."""
+"""A process ID beyond Linux's maximum: signals to it reach no process."""
 
 
 class Overheard:
-    """The reference engine behind the messages of the protocol; its answers are kept."""
+    """The reference engine, driven by protocol messages. Stores its answers."""
 
     def __init__(self) -> None:
         self._served = Served(InProcessEngine())
@@ -35,7 +35,7 @@ class Overheard:
         self.ask({"op": "hello", "protocol": PROTOCOL})
 
     def ask(self, message: dict[str, Any]) -> Any:
-        """The result of a message."""
+        """Send a message and return its result."""
         reply = self._served.reply(json.dumps({**message, "id": len(self.answers) + 1}))
         assert reply["ok"], reply
         self.answers.append(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
@@ -56,7 +56,7 @@ class Overheard:
 
 @cache
 def answers(life: str) -> tuple[bytes, ...]:
-    """Everything a driver of the reference engine answers in this life: hello first, then reset."""
+    """Return all answers of a reference driver in this life, from hello to bye."""
     config, commands = LIVES[life]
     engine = Overheard()
     play(engine, Setup(config, SEED), commands)
@@ -66,17 +66,17 @@ def answers(life: str) -> tuple[bytes, ...]:
 
 @cache
 def script(life: str) -> str:
-    """A trace of the life's commands alone: `replay` says them to whatever driver is named."""
+    """Return a trace with the commands of a life alone, for `replay` on any driver."""
     config, commands = LIVES[life]
     rows = [Row(command) for command in commands]
     return json.dumps(to_itf(Trace("", "reference", "reference", config, SEED, rows, [], False)))
 
 
 class StandIn:
-    """In the place of ``subprocess.Popen``: a driver that has said all it will ever say."""
+    """A stand-in for ``subprocess.Popen``: an ended driver with all its output in a file."""
 
     file: ClassVar[Path]
-    """What it writes on standard output."""
+    """File with the driver's standard output."""
 
     def __init__(self, args: Sequence[str], **_: object) -> None:
         self.args, self.pid, self.returncode = args, NOBODY, 0
@@ -85,13 +85,13 @@ class StandIn:
         self.stderr: BinaryIO = open(os.devnull, "rb", buffering=0)  # noqa: PTH123, SIM115
 
     def wait(self, timeout: float | None = None) -> int:
-        """It has ended."""
+        """Return the exit status."""
         del timeout
         return self.returncode
 
     def poll(self) -> int:
-        """It has ended."""
+        """Return the exit status."""
         return self.returncode
 
     def kill(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: the process has ended."""

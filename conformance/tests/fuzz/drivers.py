@@ -1,4 +1,4 @@
-"""What a driver answers, and drivers that are processes of their own."""
+"""Answers of drivers, and drivers in processes of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECK = ("check-driver", "cmd:driver")
 
 
 def message(rng: Random) -> Input:
-    """What a driver answers, for `replay` and `check-driver`."""
+    """Return changed answers of a driver, for `replay` and `check-driver`."""
     life = rng.choice(list(seeds.LIVES))
     lines = list(conversations.answers(life))
     argv = rng.choice(HEAR)
@@ -74,7 +74,7 @@ def _answer_sense(rng: Random, answer: Any) -> Any:
 
 
 def driver(rng: Random) -> Input:
-    """A driver that turns on us, for `run` and `check-driver`; its seed is the input."""
+    """Return a hostile driver for `run` and `check-driver`. The input is its seed."""
     seed = str(rng.randrange(10**9))
     command = f"{shlex.quote(sys.executable)} -m {__package__}.hostile {seed}"
     times = ("--step-timeout", "0.5")

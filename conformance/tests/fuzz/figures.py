@@ -1,7 +1,7 @@
-"""The figures of a snapshot that must be right: each page, row and length in it.
+"""Figures of a snapshot with a value fixed by the protocol: every page, row and length.
 
-What is not here says nothing by the protocol: a cursor up to Q, the sliding-window indices and
-locks of positions that no later token reads, lengths of a slot on loan (its turn's count).
+Left out, as the protocol does not define them: a cursor up to Q, sliding-window indices and locks
+of positions read by no later token, lengths of a slot on loan (its turn's count).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 Path = tuple[str | int, ...]
 FAR = (-7, 10**9)
-"""Outside of every pool."""
+"""Values outside of every pool."""
 
 
 class Change(NamedTuple):
-    """Another value for one figure."""
+    """A replacement of one figure."""
 
     path: Path
     was: int
@@ -25,7 +25,7 @@ class Change(NamedTuple):
         return f"{'/'.join(map(str, self.path))}: {self.was} becomes {self.value}"
 
     def make(self, snapshot: Any) -> None:
-        """Put it in."""
+        """Apply the change to the snapshot."""
         for key in self.path[:-1]:
             snapshot = snapshot[key]
         assert snapshot[self.path[-1]] == self.was
@@ -33,14 +33,14 @@ class Change(NamedTuple):
 
 
 def changes(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Change]:
-    """Every figure changed by one, and to where no pool reaches; none of them is right."""
+    """Yield wrong values of every figure: off by one, and outside of every pool."""
     for path, value, near in _figures(snapshot, config):
         for other in {*(value + step for step in near), *FAR} - {value}:
             yield Change(path, value, other)
 
 
 Figure = tuple[Path, int, tuple[int, ...]]
-"""Where, what, and which steps from it are wrong for certain."""
+"""Path, value, and the steps from the value that are certainly wrong."""
 _BOTH = (1, -1)
 
 
@@ -53,7 +53,7 @@ def _figures(snapshot: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator
     for name, pages in snapshot.get("tree", {}).items():
         for index, (page, locks) in enumerate(pages):
             yield ("tree", name, index, 0), page, _BOTH
-            # Of a prefix in the sliding window's pool only what the window reaches is locked.
+            # In the sliding window's pool only the part of a prefix within the window is locked.
             yield ("tree", name, index, 1), locks, _BOTH if name == "full" else (1,)
     for name, pool in snapshot.get("checker", {}).get("pools", {}).items():
         for figure, value in pool.items():
@@ -74,12 +74,12 @@ def _rows(snapshot: Mapping[str, Any]) -> Iterator[Figure]:
     for index, row in enumerate(rows["free"]):
         yield ("rows", "free", index), row, _BOTH
     for row, used in rows.get("used", {}).items():
-        owners = [each for each in _views(snapshot) if str(each["row"]) == row]
-        given_back = max((each["E"] for each in owners), default=0)
+        owners = [view for view in _views(snapshot) if str(view["row"]) == row]
+        given_back = max((view["E"] for view in owners), default=0)
         for pool, indices in used.items():
             for position, index in enumerate(indices):
                 says_nothing = pool == "swa" and position < given_back
-                # -1 where the tree gave it back: right wherever no later token looks
+                # -1 where the tree freed it, which is right if no later token reads it.
                 steps = (1,) if pool == "swa" and index == 0 else _BOTH
                 if index >= 0:
                     path = ("rows", "used", row, pool, position)

@@ -1,4 +1,4 @@
-"""Traces, logs and baselines with changes that know what they change, and others."""
+"""Traces, logs and baselines with changes, some of them to a chosen part of the file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def trace(rng: Random) -> Input:
     argv = rng.choice(READ_TRACE)
     if (argv[0] == "show" or "--against" in argv) and rng.randrange(2):
         document = json.loads(data)
-        frames = [each for state in document["states"] for each in state.get("iterations", [])]
+        frames = [frame for state in document["states"] for frame in state.get("iterations", [])]
         part = rng.choice(frames) if frames else document
         changed(rng, part)
         return Input("traces", dumps(document).encode("utf-8", "surrogatepass"), argv)
@@ -74,8 +74,8 @@ def _trace_sense(rng: Random, document: Any) -> Any:
     elif way == 6:
         del states[where]
     elif way == 7:
-        states.sort(key=lambda each: len(each.get("transitions", ())))
-    elif way == 8 and rng.randrange(5) == 0:  # as many iterations as can be asked for
+        states.sort(key=lambda item: len(item.get("transitions", ())))
+    elif way == 8 and rng.randrange(5) == 0:  # The largest number of iterations allowed.
         most = {"#bigint": rng.choice(("10000", "1000000"))}
         many = {"mbt::actionTaken": "step", "mbt::nondetPicks": {"n": most}, "transitions": []}
         states[where:where] = [many] * rng.choice((1, 10, 100, 9_000))
@@ -134,7 +134,7 @@ def log(rng: Random) -> Input:
         change = rng.choice(list(figures.changes(line["snapshot"], config)))
         change.make(line["snapshot"])
         lines[index] = dumps(line).encode()
-        argv = argv if argv[0] == "validate" else READ_LOG[0]  # which has a verdict
+        argv = argv if argv[0] == "validate" else READ_LOG[0]  # Only `validate` has a verdict.
         return Input("logs", joined(lines), argv, wrong=f"line {index + 1}: {change}")
     way = rng.randrange(10)
     if way == 0:
@@ -148,12 +148,12 @@ def log(rng: Random) -> Input:
 
 
 def joined(lines: list[bytes]) -> bytes:
-    """A file of these lines."""
+    """Return the lines as a file."""
     return b"".join(line + b"\n" for line in lines)
 
 
 def reordered(rng: Random, lines: list[bytes]) -> None:
-    """One line is gone, or elsewhere, or there twice, or a run of them is gone."""
+    """Remove, swap or duplicate a line, or remove a run of lines."""
     a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
     way = rng.randrange(4)
     if way == 0:
@@ -167,7 +167,7 @@ def reordered(rng: Random, lines: list[bytes]) -> None:
 
 
 def line_sense(rng: Random, line: Any) -> Any:
-    """A line of a log with a change that it may not show at once."""
+    """Return a line of a log with a change that may have a late effect."""
     snapshot = line.get("snapshot")
     if snapshot is None:
         part = line.get("config") or line.get("command") or line
@@ -207,7 +207,7 @@ def _events(rng: Random, events: list[Any]) -> None:
 
 READ_BASELINE = ("gate", FILE, "--config", "p1-one", "--examples", "1", "--out", OUT)
 NO_ENGINE = ("--engine", "reference:no-such")
-"""Ends the run where the baseline has been read: an example takes longer than all before."""
+"""Ends the run after the baseline is read: an example takes longer than everything before it."""
 
 
 def baseline(rng: Random) -> Input:
@@ -222,7 +222,7 @@ def baseline(rng: Random) -> Input:
 
 
 def _baseline_sense(rng: Random, document: Any) -> Any:
-    if "groups" not in document:  # one until November 2026
+    if "groups" not in document:  # The format until November 2026.
         rng.choice(document["findings"])[rng.choice(("id", "reason", "trace"))] = any_odd(rng)
         return document
     entries = document["groups"]

@@ -1,4 +1,4 @@
-"""What is given to the command line, and the changes that every kind of it can have."""
+"""Inputs of the command line, and changes common to all kinds of input."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from tests.fuzz.mutations import broken, changed, doubled
 from tests.fuzz.odd import LIGHT, dumps, raw
 
 FILE, FOLDER, OUT, SCRIPT = "{file}", "{folder}", "{out}", "{script}"
-"""Stand in an argument for the input's path, the folder it is in where that is what is named, a
-path that may be written, and the life's commands."""
+"""Placeholders in an argument: the input's path, its folder, a path for output, and the life's
+commands."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """What is given to the command line."""
+    """An input: a file, and the command line that reads it."""
 
     kind: str
     data: bytes
     argv: tuple[str, ...]
     life: str = ""
-    """Whose commands are said to the driver."""
+    """Name of the life with the commands for the driver."""
     wrong: str = ""
-    """The figure that was changed: no verdict may be that this conforms."""
+    """The changed figure. The verdict must not be "conforms"."""
     right: bool = False
-    """Nothing was changed: it conforms."""
+    """True if nothing was changed: the verdict must be "conforms"."""
 
     @property
     def path(self) -> str:
-        """Where it is, from a folder of its own."""
+        """Path of the file in the input's own folder."""
         return "journal/reference-seed0.journal.jsonl" if self.kind == "journals" else "input.json"
 
 
 def any_odd(rng: Random) -> str:
-    """A value that does not belong."""
+    """Return an unexpected value."""
     return raw(rng.choice(LIGHT))
 
 
 def text_changed(rng: Random, data: bytes, sense: Callable[[Random, Any], Any]) -> bytes:
-    """A JSON text with some changes."""
+    """Return a JSON text with some changes."""
     way = rng.randrange(20)
     if way == 0:
         return broken(rng, data)

@@ -1,7 +1,7 @@
-"""A driver in a process of its own that turns on whoever talks to it: ``hostile.py SEED``.
+"""A hostile driver: ``hostile.py SEED``.
 
-It is the toy engine. From some message on its lines are changed, or it dies, hangs, floods,
-closes its output or leaves a child behind.
+The toy engine. From a random message on, its answers are changed, or it dies, hangs, floods, closes
+its output or leaves a child process.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tests.fuzz.odd import dumps
 
 TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py"
 FLOOD = 30 << 20
-"""Bytes."""
+"""Number of bytes in a flood."""
 
 
 def main() -> None:
-    """Serve until the end of input, well up to a message of chance."""
-    found = importlib.util.spec_from_file_location("toy", TOY)
-    assert found is not None and found.loader is not None
-    toy: Any = importlib.util.module_from_spec(found)
-    found.loader.exec_module(toy)
+    """Serve until the end of input, correctly up to a random message."""
+    spec = importlib.util.spec_from_file_location("toy", TOY)
+    assert spec is not None and spec.loader is not None
+    toy: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(toy)
     rng = Random(sys.argv[1])
     ways = (_changed, _changed, _changed, _broken, _broken, _flood, _end)
     strike, way = rng.choice((1, 2, 3, 4, 6, 9, 15)), rng.choice(ways)
@@ -60,14 +60,14 @@ def _broken(rng: Random, answer: Any, said: bytes) -> bytes:
 
 
 def _flood(rng: Random, answer: Any, said: bytes) -> bytes:
-    """Much of everything on both outputs."""
+    """Write a flood to both outputs."""
     del answer
     _write(2, b"\x1b]0;owned\x07 out of memory\n" * (FLOOD // 27))
     return rng.choice((said, b"x" * FLOOD, b"{}\n" * 1000 + said))
 
 
 def _end(rng: Random, answer: Any, said: bytes) -> bytes:
-    """An end, or none."""
+    """End the process, or write no answer or two."""
     del answer
     way = rng.randrange(6)
     if way == 0:
@@ -80,7 +80,7 @@ def _end(rng: Random, answer: Any, said: bytes) -> bytes:
     elif way == 3:
         os.close(1)
         time.sleep(600)
-    elif way == 4:  # it holds our output open, and stays
+    elif way == 4:  # The child holds our output open and survives.
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         os._exit(1)
     return b"" if rng.randrange(2) else said + said

@@ -1,7 +1,7 @@
-"""One input of each kind from one source of chance: a file, and the command line that reads it.
+"""Inputs of every kind: a file, and the command line that reads it.
 
-Half of the changes know what they change (a command, an event, a figure), the others know that
-it is JSON, or nothing at all.
+Half of the changes are to a chosen part (a command, an event, a figure). The other half treat the
+file as arbitrary JSON, or as bytes.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ KINDS: Mapping[str, Callable[[Random], Input]] = {
 
 
 def make(kind: str, rng: Random) -> Input:
-    """An input of the kind; the same source of chance makes the same one."""
+    """Return an input of the kind. The same state of ``rng`` makes the same input."""
     return KINDS[kind](rng)
 
 
 def untouched() -> list[Input]:
-    """The whole corpus as it is, each with what reads it."""
-    found = [
+    """Return the unchanged corpus, every file with the command lines that read it."""
+    inputs = [
         Input("traces", data, argv, right="reference" in argv and "--against" not in argv)
         for name, data in seeds.files("traces").items()
         for argv in READ_TRACE
         if not name.startswith("spec-") or argv == ("show", FILE)
         if "issue" not in argv or b"sglang==" in data  # the reference has no maintainers
     ]
-    found += [
+    inputs += [
         Input("logs", data, ("validate", FILE), right=True) for data in seeds.files("logs").values()
     ]
-    found += [Input("baselines", data, READ_BASELINE) for data in seeds.files("baselines").values()]
-    found += [
+    baselines = seeds.files("baselines").values()
+    inputs += [Input("baselines", data, READ_BASELINE) for data in baselines]
+    inputs += [
         Input("journals", data, argv)
         for data in seeds.files("journals").values()
         for argv in reading(data)
     ]
-    found += [
+    inputs += [
         Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
         for life in seeds.LIVES
         for argv in HEAR
         if "--against" not in argv
     ]
-    return found
+    return inputs

@@ -1,4 +1,4 @@
-"""Journals with changes, and what reads them: a report, a run that goes on."""
+"""Changed journals, and the commands that read them: a report, a resumed run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPORT = ("report", FOLDER, "--out", OUT)
 
 
 def reading(data: bytes) -> list[tuple[str, ...]]:
-    """The command lines that a journal is for; that of the reference engine is gone on with."""
+    """Return the command lines for a journal. A journal of the reference engine is also resumed."""
     head = json.loads(data.splitlines()[0])
     on = ("run", "--all", "--out", FOLDER, "--examples", "6", *seeds.CAMPAIGN)
     goes_on = [on] if head["subject"]["spec"] == "reference" else []
@@ -38,12 +38,12 @@ def journal(rng: Random) -> Input:
 
 
 def _sense(rng: Random, line: Any) -> Any:
-    """Another task or example, a finding that is another one's, figures that can't be."""
+    """Change a task, an example, a finding or a figure."""
     number = rng.choice((0, 1, 2, 3, 1000, 10**9, 10**18, -1))
     way = rng.randrange(6)
     result = line.get("result", line)
-    found = result.get("smaller", result.get("findings", ()))
-    findings = [each for each in found if each]
+    candidates = result.get("smaller", result.get("findings", ()))
+    findings = [finding for finding in candidates if finding]
     if way == 0 and findings:
         finding = rng.choice(findings)
         part = rng.choice((finding, finding["mark"], finding["trace"]))

@@ -1,9 +1,8 @@
-"""What may come of an input: one of four verdicts, in words that a terminal can be shown.
+"""Verdicts on an input, and everything that must never happen.
 
-Everything goes through the command line, in this process. What fails here is a traceback, a
-program or module of the file's choice that was started, an answer that takes too long or too
-much memory, a line on standard error that is not one line, a byte that a terminal would obey,
-and a verdict that was not earned.
+All inputs go through the command line, in this process. An input fails on a traceback, a
+program or module started by the file, or too much time or memory. It also fails on an error message
+of several lines, a control character for the terminal, or a wrong verdict.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from tests.fuzz.conversations import StandIn, script
 from tests.fuzz.given import FILE, FOLDER, OUT, SCRIPT, Input
 
 SECONDS = 10.0
-"""Of the processor's time for one answer."""
+"""Limit of CPU time for one answer, in seconds."""
 WAITING = 60.0
-"""Seconds for a driver in a process of its own: each of its hangs is waited for."""
+"""Limit of wall-clock time for a driver in its own process, in seconds: it includes its hangs."""
 VERDICTS = {0: "conforms", 1: "found", 2: "refused", 3: "inconclusive"}
 LONGEST_LINE = 2000
-"""Characters of the one line that bad input gets."""
+"""Maximum length of the error message for bad input, in characters."""
 
 
 class Failed(Exception):
-    """What must not come of any input. ``cause`` is the same for the same fault."""
+    """Raised for a forbidden result of an input. ``cause`` is the same for the same fault."""
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(f"{cause}\n{detail}")
@@ -52,12 +51,12 @@ class Failed(Exception):
 
 
 class TooSlow(BaseException):
-    """No answer within the time."""
+    """Raised if there is no answer within the limit."""
 
 
 @dataclass
 class Said:
-    """What a command line came to."""
+    """Exit status and output of a command line."""
 
     status: int
     out: str
@@ -65,7 +64,7 @@ class Said:
 
 
 def examine(given: Input, parent: Path) -> str:
-    """The verdict on an input, in a new folder. Raises :class:`Failed`."""
+    """Return the verdict on an input, judged in a new folder. Raises :class:`Failed`."""
     folder = parent / "one"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -84,26 +83,26 @@ def examine(given: Input, parent: Path) -> str:
         raise
     except MemoryError as error:
         raise Failed(f"too much memory for {argv[0]}", _where(error)) from None
-    except Exception as error:  # noqa: BLE001  # whatever comes is what is looked for
+    except Exception as error:  # noqa: BLE001  # every exception is a failure to report
         raise Failed(_cause(error), "".join(traceback.format_exception(error))) from None
     except TooSlow as slow:
         raise Failed(f"too slow: {argv[0]}", _where(slow)) from None
     if Ran.last:
         raise Failed(f"ran: {Ran.last}", said.err)
-    there = {each.name for each in (*parent.iterdir(), *folder.iterdir())} - _EXPECTED
-    strange = [name for name in sorted(there) if not any(f"/{name}" in each for each in argv)]
+    names = {path.name for path in (*parent.iterdir(), *folder.iterdir())} - _EXPECTED
+    strange = [name for name in sorted(names) if not any(f"/{name}" in word for word in argv)]
     if strange:
-        raise Failed(f"{argv[0]} wrote what nobody named", f"{strange}")
+        raise Failed(f"{argv[0]} wrote a file not named on its command line", f"{strange}")
     _look(given, said)
     return VERDICTS[said.status]
 
 
 _EXPECTED = {"one", "input.json", "script.json", "envs", "out-traces"}
-"""What is there before, where environments are kept, and what is beside a report."""
+"""Files written by this module, the folder of environments, and the traces beside a report."""
 
 
 def arguments(given: Input, folder: Path) -> list[str]:
-    """The command line, with paths in the folder."""
+    """Return the command line, with paths in the folder."""
     names = {FILE: given.path, FOLDER: "journal", OUT: "out", SCRIPT: "script.json"}
     return [
         functools.reduce(lambda text, name: text.replace(name, f"{folder}/{names[name]}"), names, a)
@@ -112,20 +111,20 @@ def arguments(given: Input, folder: Path) -> list[str]:
 
 
 def run(argv: Sequence[str]) -> Said:
-    """A command line in this process, as with pipes in UTF-8 for its output."""
+    """Run a command line in this process, with its output in UTF-8 pipes."""
     out, err = _pipe(), _pipe()
     with redirect_stdout(out), redirect_stderr(err):
         code = status(list(argv))
         out.flush()
         err.flush()
-    return Said(code, *(each.buffer.getvalue().decode() for each in (out, err)))  # type: ignore[attr-defined]
+    return Said(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
 
 
 def _pipe() -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
 
 
-# What is looked at ------------------------------------------------------------------------------
+# Checks of the output ---------------------------------------------------------------------------
 
 
 def _look(given: Input, said: Said) -> None:
@@ -137,30 +136,30 @@ def _look(given: Input, said: Said) -> None:
     if said.status == 2:
         line = said.err.removesuffix("\n")
         if "\n" in line or not line.startswith("slotproof: ") or len(line) > LONGEST_LINE:
-            raise Failed(f"not one short line of {command}", detail)
+            raise Failed(f"the error message of {command} is not one short line", detail)
     for name, text in (("standard output", said.out), ("standard error", said.err)):
-        found = _OBEYED.search(text)
-        if found:
-            around = text[max(0, found.start() - 40) : found.start() + 20]
-            raise Failed(f"raw control on {name} of {command}", f"{around!a}\n{detail}")
+        match = _OBEYED.search(text)
+        if match:
+            around = text[max(0, match.start() - 40) : match.start() + 20]
+            raise Failed(f"control character on {name} of {command}", f"{around!a}\n{detail}")
     if given.wrong and VERDICTS[said.status] in ("conforms", "inconclusive"):
         path = re.sub(r"^.*?: |: .*", "", given.wrong)
         far = given.wrong.endswith((" -7", " 1000000000"))
         figure = re.sub(r"/\w*\d+(?=/|$)", "/*", path) + (" (far)" if far else "")
         raise Failed(f"judged conforming: {figure}", f"{given.wrong}\n{detail}")
     if given.right and VERDICTS[said.status] != "conforms":
-        raise Failed(f"an untouched file of {given.kind} does not conform", detail)
+        raise Failed(f"an unchanged input of {given.kind} does not conform", detail)
     if _correct(given, said) and "INV-" in said.out:
         clause = re.search(r"INV-[A-Z-]+\.\w+", said.out)
         raise Failed(f"false alarm: {clause and clause[0]}", detail)
 
 
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal does something about, other than the end of a line and a tab."""
+"""Characters with an effect on a terminal, other than line end and tab."""
 
 
 def _correct(given: Input, said: Said) -> bool:
-    """Whether the correct engine was judged by its own profile, and found wrong."""
+    """True if the correct engine was judged by its own profile and still a violation was found."""
     if said.status != 1 or given.argv[:1] != ("replay",) or "--against" in given.argv:
         return False
     if "reference" not in given.argv:
@@ -168,18 +167,18 @@ def _correct(given: Input, said: Said) -> bool:
     return b'"chosen_profile":""' in given.data and "(profile reference)" in said.out
 
 
-# What must not happen meanwhile -----------------------------------------------------------------
+# Guards during a run ----------------------------------------------------------------------------
 
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[None]:
-    """Things that hold for many inputs: where files go, and a command line that starts fast."""
+    """Set up folders and a fast command line for many inputs."""
     before = Path.cwd()
     sglang: Any = types.ModuleType("sglang")
     sglang.bait = spring
     environment = {"SLOTPROOF_ENVS": str(folder / "envs"), "NO_COLOR": "1", "COLUMNS": "100"}
-    command = functools.cache(typer.main.get_command)  # made anew for each command line otherwise
-    # What is imported while sys.modules is patched is forgotten at its end, and then there twice.
+    command = functools.cache(typer.main.get_command)  # built again by every command line otherwise
+    # If first imported while sys.modules is patched, a module is dropped and imported again later.
     importlib.import_module("slotproof.cli.commands")
     with (
         mock.patch.dict(os.environ, environment),
@@ -195,22 +194,22 @@ def prepared(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _started(given: Input) -> Iterator[None]:
-    """No program is started; a driver is one that has said everything, or its own process."""
+    """Replace the start of programs. A driver is a stand-in, or for ``drivers`` a real process."""
     if given.kind == "drivers":
         before = _children()
         with mock.patch.object(registry, "START_TIMEOUT", 2.0):
             yield
         if _children() - before:
-            raise Failed("a process stays behind", str(given.argv))
+            raise Failed("a child process is left", str(given.argv))
         return
     with mock.patch.object(subprocess, "Popen", StandIn if given.life else _refused):
         yield
 
 
 def _children() -> set[str]:
-    """Processes of this one, those that have ended and were never waited for included."""
+    """Return the child processes of this one, zombies included."""
     told = Path("/proc/self/task").glob("*/children")
-    return {each for threads in told for each in threads.read_text().split()}
+    return {pid for threads in told for pid in threads.read_text().split()}
 
 
 def _refused(argv: object, *_: object, **__: object) -> NoReturn:
@@ -219,7 +218,7 @@ def _refused(argv: object, *_: object, **__: object) -> NoReturn:
 
 @contextmanager
 def _limited(given: Input) -> Iterator[None]:
-    """The processor's time is bounded, since others may work here; a driver is waited for."""
+    """Limit CPU time, as the machine may be busy. For drivers, limit wall-clock time."""
     waits = given.kind == "drivers"
     clock, bell = (
         (signal.ITIMER_REAL, signal.SIGALRM) if waits else (signal.ITIMER_PROF, signal.SIGPROF)
@@ -237,7 +236,7 @@ def _limited(given: Input) -> Iterator[None]:
         signal.signal(bell, before)
 
 
-# What it is called ------------------------------------------------------------------------------
+# Names of causes --------------------------------------------------------------------------------
 
 
 def _cause(error: BaseException) -> str:
@@ -248,7 +247,7 @@ _PACKAGES = ("/conformance/", "/impl/", "/model/")
 
 
 def _where(error: BaseException) -> str:
-    """The innermost line of our own in a traceback, as ``file:line``."""
+    """Return the innermost line of our own code in a traceback, as ``file:line``."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [
         frame
@@ -256,7 +255,7 @@ def _where(error: BaseException) -> str:
         if any(part in frame.filename for part in _PACKAGES) and "/tests/" not in frame.filename
     ]
     if not ours:
-        return "nowhere of ours"
+        return "no line of slotproof"
     last = ours[-1]
     start = max(last.filename.rfind(part) for part in _PACKAGES)
     return f"{last.filename[start + 1 :]}:{last.lineno}"

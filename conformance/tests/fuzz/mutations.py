@@ -1,4 +1,4 @@
-"""Changes that can be made to any JSON value and to any bytes."""
+"""Changes to any JSON value and to any bytes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 from tests.fuzz.odd import HEAVY, LIGHT, raw
 
 Place = tuple[Any, Any]
-"""A list or an object, and the index or key of one thing in it."""
+"""A list or an object, and an index or key in it."""
 
 
 def odd(rng: Random) -> str:
-    """Anything that does not belong."""
+    """Return an unexpected value."""
     return raw(rng.choice(HEAVY) if rng.randrange(100) == 0 else rng.choice(LIGHT))
 
 
 def place(rng: Random, root: Any) -> Place | None:
-    """Somewhere in the value; ``None`` where there is nothing in it."""
-    here, where = root, None
-    while isinstance(here, dict | list) and here:
-        key = rng.choice(list(here)) if isinstance(here, dict) else rng.randrange(len(here))
-        where = here, key
-        here = here[key]
+    """Return a random place in the value, or None if the value is empty."""
+    node, where = root, None
+    while isinstance(node, dict | list) and node:
+        key = rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
+        where = node, key
+        node = node[key]
         if rng.randrange(8) == 0:
             break
     return where
 
 
 def changed(rng: Random, root: Any) -> Any:
-    """The value with one change, in place where that is possible."""
+    """Return the value with one change, made in place if possible."""
     where = place(rng, root)
     if where is None or rng.randrange(200) == 0:
         return odd(rng)
@@ -42,74 +42,74 @@ def changed(rng: Random, root: Any) -> Any:
 
 def _replace(rng: Random, root: Any, where: Place) -> None:
     del root
-    here, key = where
-    here[key] = odd(rng)
+    node, key = where
+    node[key] = odd(rng)
 
 
 def _remove(rng: Random, root: Any, where: Place) -> None:
     del rng, root
-    here, key = where
-    del here[key]
+    node, key = where
+    del node[key]
 
 
 def _add(rng: Random, root: Any, where: Place) -> None:
-    """Something more beside it."""
+    """Add an item beside it."""
     del root
-    here, key = where
-    if isinstance(here, list):
-        here.insert(key, odd(rng))
+    node, key = where
+    if isinstance(node, list):
+        node.insert(key, odd(rng))
     else:
-        here[rng.choice(["x", "", "\x1b]0;a\x07", "id", "#bigint", "session", "n", key + " "])] = (
+        node[rng.choice(["x", "", "\x1b]0;a\x07", "id", "#bigint", "session", "n", key + " "])] = (
             odd(rng)
         )
 
 
 def _rename(rng: Random, root: Any, where: Place) -> None:
-    here, key = where
-    if isinstance(here, dict):
-        here[raw(rng.choice(LIGHT[:40]))] = here.pop(key)
+    node, key = where
+    if isinstance(node, dict):
+        node[raw(rng.choice(LIGHT[:40]))] = node.pop(key)
     else:
         _remove(rng, root, where)
 
 
 def _again(rng: Random, root: Any, where: Place) -> None:
-    """Twice or many times."""
-    here, key = where
-    if isinstance(here, list):
-        here[key:key] = [here[key]] * (rng.choice((1, 2, 30)) if rng.randrange(100) else 10_000)
+    """Repeat an item once or many times."""
+    node, key = where
+    if isinstance(node, list):
+        node[key:key] = [node[key]] * (rng.choice((1, 2, 30)) if rng.randrange(100) else 10_000)
     else:
         _replace(rng, root, where)
 
 
 def _swap(rng: Random, root: Any, where: Place) -> None:
-    """With a value from elsewhere."""
-    here, key = where
+    """Replace a value with a copy from elsewhere."""
+    node, key = where
     other = place(rng, root)
     if other is not None:
-        there, name = other
-        here[key] = copy.deepcopy(there[name])
+        source, name = other
+        node[key] = copy.deepcopy(source[name])
 
 
 def _nudge(rng: Random, root: Any, where: Place) -> None:
-    """A number a little off; a string a little longer."""
-    here, key = where
-    value = here[key]
+    """Make a number slightly wrong, or a string slightly longer."""
+    node, key = where
+    value = node[key]
     if type(value) is int:
-        here[key] = rng.choice((value + 1, value - 1, -value, value * 1000, float(value)))
+        node[key] = rng.choice((value + 1, value - 1, -value, value * 1000, float(value)))
     elif isinstance(value, str) and re.fullmatch(r"-?\d+", value):
-        here[key] = str(int(value) + rng.choice((1, -1, 10**6)))
+        node[key] = str(int(value) + rng.choice((1, -1, 10**6)))
     elif isinstance(value, str):
-        here[key] = value + rng.choice(("\x1b]0;a\x07", "\u202e", "\n", "2", "x" * 1000))
+        node[key] = value + rng.choice(("\x1b]0;a\x07", "\u202e", "\n", "2", "x" * 1000))
     elif isinstance(value, bool):
-        here[key] = not value
+        node[key] = not value
     else:
         _replace(rng, root, where)
 
 
 def _wrap(rng: Random, root: Any, where: Place) -> None:
     del root
-    here, key = where
-    here[key] = rng.choice(([here[key]], {"a": here[key]}, {"#map": [["a", here[key]]]}))
+    node, key = where
+    node[key] = rng.choice(([node[key]], {"a": node[key]}, {"#map": [["a", node[key]]]}))
 
 
 _CHANGES: tuple[Callable[[Random, Any, Place], None], ...] = (
@@ -129,16 +129,16 @@ _CHANGES: tuple[Callable[[Random, Any, Place], None], ...] = (
 
 
 def doubled(rng: Random, text: str) -> str:
-    """An object's first key once more, with another value."""
+    """Repeat an object's first key with another value."""
     opened = list(re.finditer(r'\{("[^"\\]*":)', text))
     if not opened:
         return text
-    found = rng.choice(opened)
-    return f"{text[: found.start() + 1]}{found[1]}{rng.choice(LIGHT)},{text[found.start() + 1 :]}"
+    match = rng.choice(opened)
+    return f"{text[: match.start() + 1]}{match[1]}{rng.choice(LIGHT)},{text[match.start() + 1 :]}"
 
 
 def broken(rng: Random, data: bytes) -> bytes:
-    """The bytes with one change that knows nothing of their meaning."""
+    """Return the bytes with one change, blind to their meaning."""
     at = rng.randrange(len(data) + 1)
     until = min(len(data), at + rng.choice((1, 2, 16, 400)))
     junk = rng.choice(

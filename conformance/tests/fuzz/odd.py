@@ -1,4 +1,4 @@
-"""Values that do not belong: as JSON texts, since some have no value in Python."""
+"""Unexpected values, as JSON texts: some have no equivalent in Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 BAIT = f"{__package__}.bait:spring"
-"""An engine of the file's choice: whoever starts it has run what was only to be read."""
+"""An engine named by the file: starting it means running code from a file meant for reading."""
 
 STRINGS = (
     "",
@@ -156,12 +156,12 @@ HEAVY = (
     json.dumps(["x"] * 50_000),
     json.dumps([{}] * 20_000),
 )
-"""Deep, long or many; each takes a while to read."""
+"""Deep, long or numerous values, slow to read."""
 LIGHT = (*map(json.dumps, STRINGS), *NUMBERS, *NUMBERS, *OTHERS)
 
 
 def raw(text: str) -> str:
-    """A string that :func:`dumps` writes as the JSON text it holds."""
+    """Return a string written by :func:`dumps` as the JSON text in it."""
     return f"\ue000{text}\ue001"
 
 
@@ -169,10 +169,10 @@ _RAW = re.compile(r'"\\ue000((?:[^"\\]|\\.)*?)\\ue001"')
 
 
 def dumps(value: Any) -> str:
-    """JSON, with what is :func:`raw` in it.
+    r"""Return JSON, with the texts of :func:`raw` inserted.
 
-    >>> dumps({"n": raw("NaN"), "x": [raw('"\\\\ud800"')]})
-    '{"n":NaN,"x":["\\\\ud800"]}'
+    >>> dumps({"n": raw("NaN"), "x": [raw('"\\ud800"')]})
+    '{"n":NaN,"x":["\\ud800"]}'
     """
     text = json.dumps(value, separators=(",", ":"))
-    return _RAW.sub(lambda found: str(json.loads(f'"{found[1]}"')), text)
+    return _RAW.sub(lambda match: str(json.loads(f'"{match[1]}"')), text)

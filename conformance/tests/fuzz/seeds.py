@@ -1,9 +1,9 @@
-"""The files that fuzzing starts from: small, valid, of real runs of the reference engine.
+"""Seed files for fuzzing: small, valid files from real runs of the reference engine.
 
     python -m tests.fuzz.seeds
 
-writes ``corpus/`` again, after a change of a format. Files found by hand may be added to it:
-whatever is in a folder of a kind is taken.
+writes ``corpus/`` again after a change of format. You may add files by hand: every file in the
+folder of a kind is used.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ LIVES: dict[str, tuple[EngineConfig, list[Command]]] = {
         ],
     ),
 }
-"""Configurations and commands, small: every kind of pool, page, chunk and draft is among them."""
+"""Small configurations and commands: they cover every kind of pool, page, chunk and draft."""
 SEED = 7
 BUGS = {
     "two-turns": "22862-no-free-tail",
@@ -155,29 +155,29 @@ BUGS = {
     "draft": "22897-no-trim",
     "queue": "22790d-two-in-flight",
 }
-"""Mutants that are found on these ways or not: some traces are counterexamples."""
+"""Mutant for a life. If the life exposes the mutant, the trace is a counterexample."""
 SPEC_MUTANT = "22213-double-count"
-"""What `prove --mutant` makes a trace of: of the spec alone, with states and no commands."""
+"""Source of the trace for `prove --mutant`. It has the spec's states and no commands."""
 
 
 CAMPAIGN = ("--config", "p1-one", "--config", "p4-draft", "--steps", "8")
 CAMPAIGNS = {"nothing": "reference", "found": "reference:leak-full"}
-"""Journals, by name: the engine."""
+"""Engine of a journal, by the journal's name."""
 SOURCES = b'"sources":"000000000000"'
-"""Stands in a journal for the digest of what is here: with another, it does not go on."""
+"""Placeholder in a journal for the digest of the sources. A wrong digest prevents a resume."""
 
 
 @cache
 def files(kind: str) -> dict[str, bytes]:
-    """What there is to start from, by name."""
-    found = {path.name: path.read_bytes() for path in sorted((FOLDER / kind).iterdir())}
-    assert found, f"{FOLDER / kind} is empty"
-    here = SOURCES.replace(b"0" * 12, sources.digest().encode())
-    return {name: data.replace(SOURCES, here) for name, data in found.items()}
+    """Return the seed files of a kind, by name."""
+    contents = {path.name: path.read_bytes() for path in sorted((FOLDER / kind).iterdir())}
+    assert contents, f"{FOLDER / kind} is empty"
+    current = SOURCES.replace(b"0" * 12, sources.digest().encode())
+    return {name: data.replace(SOURCES, current) for name, data in contents.items()}
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Make every file anew."""
+    """Write every file again."""
     for kind in ("traces", "logs", "baselines", "journals"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
     for name, (config, commands) in LIVES.items():
@@ -189,7 +189,7 @@ def write(folder: Path = FOLDER) -> None:
 
 
 def _put(path: Path, document: Any) -> None:
-    """Without spaces: it is not for reading."""
+    """Write JSON without spaces: no person reads it."""
     path.write_text(json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
 
 
@@ -198,9 +198,9 @@ def _spec_trace() -> Any:
     from slotproof_model.bugs.museum import EXHIBITS
     from slotproof_model.proofs.bounded import shortest
 
-    found = shortest(EXHIBITS[SPEC_MUTANT].spec, 1, 12)
-    assert found is not None
-    return to_itf(found)
+    counterexample = shortest(EXHIBITS[SPEC_MUTANT].spec, 1, 12)
+    assert counterexample is not None
+    return to_itf(counterexample)
 
 
 def _trace(name: str, config: EngineConfig, commands: list[Command]) -> Trace:
@@ -209,9 +209,9 @@ def _trace(name: str, config: EngineConfig, commands: list[Command]) -> Trace:
     referee = play(engine, Setup(config, SEED), commands)
     spec = "reference" if mutant is None else f"reference:{mutant}"
     version = f"{engine.name} {engine.version}"
-    found = referee.log[-1].violations
+    violations = referee.log[-1].violations
     rows = rows_of(referee.log)
-    return Trace(version, spec, "reference", config, SEED, rows, found, False, name)
+    return Trace(version, spec, "reference", config, SEED, rows, violations, False, name)
 
 
 def _log(config: EngineConfig, commands: list[Command], path: Path) -> None:
@@ -236,13 +236,13 @@ def _baselines(folder: Path) -> None:
 
 
 def _journals(folder: Path) -> None:
-    here = f'"sources":"{sources.digest()}"'.encode()
+    digest = f'"sources":"{sources.digest()}"'.encode()
     with tempfile.TemporaryDirectory() as name:
-        for each, engine in CAMPAIGNS.items():
+        for journal, engine in CAMPAIGNS.items():
             asked = ["--engine", engine, "--examples", "6", *CAMPAIGN]
-            status(["run", "--all", "--out", f"{name}/{each}", *asked])
-            (made,) = Path(name, each).glob("*.jsonl")
-            (folder / f"{each}.jsonl").write_bytes(made.read_bytes().replace(here, SOURCES))
+            status(["run", "--all", "--out", f"{name}/{journal}", *asked])
+            (made,) = Path(name, journal).glob("*.jsonl")
+            (folder / f"{journal}.jsonl").write_bytes(made.read_bytes().replace(digest, SOURCES))
 
 
 if __name__ == "__main__":

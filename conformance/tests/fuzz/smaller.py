@@ -1,4 +1,4 @@
-"""Makes an input that failed smaller, crudely: parts are dropped as long as it fails the same."""
+"""Shrinking of a failing input: parts are dropped as long as it fails with the same cause."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SECONDS = 20.0
 
 
 def shrunk(given: Input, cause: str, seconds: float = SECONDS) -> Input:
-    """The input, or a smaller one with the same cause; found in a process of its own.
+    """Return the input, or a smaller input with the same cause, found in a forked process.
 
-    One that holds a wrong figure stays as it is, less of it is no longer wrong; so does a
-    driver, which is a program.
+    An input with a wrong figure stays: without the figure it is no longer wrong. A driver stays: it
+    is a program.
     """
     if given.wrong or given.right or given.kind == "drivers":
         return given
@@ -41,15 +41,15 @@ def shrunk(given: Input, cause: str, seconds: float = SECONDS) -> Input:
 
 
 def _shrink(given: Input, cause: str, best: Path, folder: Path, deadline: float) -> None:
-    """Go through the candidates again and again; the first that fails the same is the next."""
-    found = True
-    while found:
-        found = False
+    """Replace the input with the first smaller candidate of the same cause, until none is left."""
+    smaller = True
+    while smaller:
+        smaller = False
         for data in _less(given.data):
             if time.monotonic() > deadline:
                 return
             if len(data) < len(given.data) and _fails(replace(given, data=data), cause, folder):
-                given, found = replace(given, data=data), True
+                given, smaller = replace(given, data=data), True
                 temporary = best.with_suffix(".tmp")
                 temporary.write_bytes(data)
                 temporary.replace(best)
@@ -65,7 +65,7 @@ def _fails(given: Input, cause: str, folder: Path) -> bool:
 
 
 def _less(data: bytes) -> Iterator[bytes]:
-    """Smaller inputs: without lines, without parts of a value, without bytes."""
+    """Yield smaller inputs: without lines, without parts of a value, without bytes."""
     lines = data.splitlines(keepends=True)
     if len(lines) > 1:
         for size in (len(lines) // 2, len(lines) // 4, 1):
@@ -88,13 +88,13 @@ def _less(data: bytes) -> Iterator[bytes]:
 
 
 def _without(value: Any) -> Iterator[Any]:
-    """The value without one of its parts, the outer ones first."""
+    """Yield the value without one of its parts, outer parts first."""
     if not isinstance(value, dict | list):
         return
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     for key in keys[:200]:
         yield (
-            {name: each for name, each in value.items() if name != key}
+            {name: part for name, part in value.items() if name != key}
             if isinstance(value, dict)
             else value[:key] + value[key + 1 :]
         )

@@ -1,7 +1,7 @@
-"""Files and drivers from anywhere: one line or a verdict, never a traceback (issue point: trust).
+"""Untrusted files and drivers: an error message or a verdict, never a traceback.
 
-The inputs are those of `make fuzz`, a few hundred of each kind; here Hypothesis is the source of
-chance, so that one that fails is made simpler.
+The inputs are those of `make fuzz`, a few hundred of each kind. Hypothesis draws them here, and
+simplifies a failing input.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ def test_inputs_of_chance(kind: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_drivers_that_turn_on_us(folder: Path) -> None:
-    """Processes of their own: they die, hang, flood, and nothing of them stays."""
+    """Drivers in their own processes die, hang and flood. No process survives."""
     for number in (0, 3, 5, 8):  # changed lines, a flood, a death
         examine(make("drivers", batches.source("drivers", 0, number)), folder)
 
 
 def test_the_corpus_is_judged_as_what_it_is(folder: Path) -> None:
-    """Without a change: every log and every driver conforms, every file is read."""
-    verdicts = [examine(each, folder) for each in untouched()]
+    """Unchanged: every log and every driver conforms, and every file is read."""
+    verdicts = [examine(unchanged, folder) for unchanged in untouched()]
     assert len(verdicts) > 150 and "refused" not in verdicts
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["queue.jsonl", "page-16-window.jsonl"])
 def test_each_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
-    """Pages, rows and lengths of every iteration, one of each kind: never conforming."""
+    """A wrong page, row or length of any kind never conforms, in any iteration."""
     lines = seeds.files("logs")[name].splitlines(keepends=True)
     config = json.loads(lines[0])["config"]
     passed: list[str] = []
@@ -90,7 +90,7 @@ def test_each_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
 
 
 def _one_of_each(changes: Iterator[figures.Change]) -> Iterator[figures.Change]:
-    """The first of each list, and every figure that is in none; each change of it."""
+    """Yield every change of the first item of each list, and of every figure outside of lists."""
     seen: set[tuple[object, ...]] = set()
     for change in changes:
         step = change.value if change.value in figures.FAR else change.value - change.was
@@ -100,7 +100,7 @@ def _one_of_each(changes: Iterator[figures.Change]) -> Iterator[figures.Change]:
             yield change
 
 
-# Whether it would be seen -----------------------------------------------------------------------
+# The checks themselves --------------------------------------------------------------------------
 
 Status = Callable[[list[str]], int]
 LOG = Input("logs", b"{}", ("validate", FILE))
@@ -108,7 +108,7 @@ LOG = Input("logs", b"{}", ("validate", FILE))
 
 @pytest.fixture
 def instead(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Callable[[Status], str]:
-    """``instead(status)``: the cause that is told where the command line does this."""
+    """``instead(status)``: the cause reported if ``status`` replaces the command line."""
 
     def cause(status: Status, given: Input = LOG) -> str:
         monkeypatch.setattr(judging, "status", status)
@@ -139,30 +139,31 @@ def writes_beside(argv: list[str]) -> int:
 
 
 def test_what_must_not_happen_is_noticed(instead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each rule of the fuzz test has something that breaks it."""
-    assert instead(raises(KeyError("row"))) == "KeyError at nowhere of ours"
-    assert instead(says("slotproof: a\nslotproof: b\n", 2, on=2)).startswith("not one short line")
-    assert instead(says("slotproof: " + "x" * 3000, 2, on=2)).startswith("not one short line")
+    """Every rule has a case that breaks it."""
+    assert instead(raises(KeyError("row"))) == "KeyError at no line of slotproof"
+    long = "the error message of validate is not one short line"
+    assert instead(says("slotproof: a\nslotproof: b\n", 2, on=2)) == long
+    assert instead(says("slotproof: " + "x" * 3000, 2, on=2)) == long
     assert instead(says("", 70)).startswith("internal error of validate")
     assert instead(says("Traceback (most recent call last):", 1, on=2)).startswith("internal")
     for text in ("\x1b[1m", "\x07", "\x9b1m", "\u202e", "\u2066", "a\rb"):
-        assert instead(says(text, 0)) == "raw control on standard output of validate"
+        assert instead(says(text, 0)) == "control character on standard output of validate"
     wrong = Input("logs", b"{}", ("validate", FILE), wrong="line 3: rows/free/0: 1 becomes 2")
     assert instead(says("", 0), wrong) == "judged conforming: rows/free/*"
     assert instead(says("", 3), wrong) == "judged conforming: rows/free/*"
     right = Input("logs", b"{}", ("validate", FILE), right=True)
-    assert instead(says("", 1), right) == "an untouched file of logs does not conform"
-    assert instead(writes_beside) == "validate wrote what nobody named"
+    assert instead(says("", 1), right) == "an unchanged input of logs does not conform"
+    assert instead(writes_beside) == "validate wrote a file not named on its command line"
     monkeypatch.setattr(judging, "SECONDS", 0.2)
     assert instead(lambda _: sum(1 for _ in iter(int, 1))) == "too slow: validate"
 
 
 def test_code_of_a_files_choice_is_noticed(folder: Path) -> None:
-    """An engine that is a function of a module, and one that is a program."""
+    """The engine is a function of a module, or a program."""
     document = json.loads(seeds.files("traces")["two-turns.itf.json"])
     for spec in (BAIT, "cmd:true"):
         document["#meta"]["slotproof"]["spec"] = spec
-        argv = ("replay", FILE, "--engine", spec)  # asked for by the user: it runs, and is seen
+        argv = ("replay", FILE, "--engine", spec)  # named by the user, so it runs
         with pytest.raises(Failed, match=r"^ran: "):
             examine(Input("traces", json.dumps(document).encode(), argv), folder)
         assert (
@@ -172,11 +173,11 @@ def test_code_of_a_files_choice_is_noticed(folder: Path) -> None:
 
 def work(tally: Tally, examine: Callable[[Input, Path], str], count: int = 3) -> list[str]:
     batches.go(tally, 0, iter(range(count)), examine=examine, stuck=1.0)
-    return [f"{each.number}: {each.cause}" for each in tally.failures]
+    return [f"{failure.number}: {failure.cause}" for failure in tally.failures]
 
 
 def test_a_process_that_does_not_come_back_costs_one_input() -> None:
-    """Stuck, dead, or too large: noted, and the next inputs are examined."""
+    """A stuck, dead or oversized process is recorded, and the next inputs are examined."""
 
     def stuck(given: Input, _: Path) -> str:
         if given == second:
@@ -196,7 +197,7 @@ def test_a_process_that_does_not_come_back_costs_one_input() -> None:
 
 
 def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that takes too much fails, and the next one does not."""
+    """An oversized answer fails, and the next input is examined."""
     if not Path("/proc/self/statm").exists():
         pytest.skip("the bound is Linux's")
 
@@ -209,7 +210,7 @@ def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_failing_input_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Down to the part that it fails by."""
+    """Shrunk to the part that causes the failure."""
 
     def status(argv: list[str]) -> int:
         if "T-CLOSE" in Path(argv[1]).read_text():
@@ -218,7 +219,7 @@ def test_a_failing_input_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(judging, "status", status)
     given = Input("logs", seeds.files("logs")["two-turns.jsonl"], ("validate", FILE))
-    less = smaller.shrunk(given, "KeyError at nowhere of ours")
+    less = smaller.shrunk(given, "KeyError at no line of slotproof")
     assert b"T-CLOSE" in less.data and len(less.data) < 100
 
 
@@ -226,4 +227,4 @@ def test_a_failing_input_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_same_number_makes_the_same_input(kind: str) -> None:
     inputs = [[make(kind, batches.source(kind, 3, number)) for number in range(30)] for _ in "ab"]
     assert inputs[0] == inputs[1]
-    assert len({each.data for each in inputs[0]}) > 20
+    assert len({item.data for item in inputs[0]}) > 20

@@ -1,4 +1,4 @@
-"""The command line with one more family: wheels of a folder, made here, and the toy driver."""
+"""The command line with an additional family: wheels built here, and the toy driver."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ def wheel(folder: Path, name: str, version: str, code: str = "", needs: str = ""
 
 
 def wheels(folder: Path) -> dict[str, str]:
-    """Make them. Return the variables by which pip sees that folder, and no network."""
+    """Build the wheels. Return variables that point pip at the folder and away from the network."""
     folder.mkdir()
     wheel(folder, "torch", "2")
     for release in ("1.0.0", "1.1.0"):

@@ -1,7 +1,7 @@
-"""The toy driver, which at a given place starts a process of its own and never ends, whatever
-it is asked or told: ``stuck.py PLACE FOLDER``, a place being hello, reset, step or nowhere.
+"""A toy driver that starts a child process and hangs at a given place: ``stuck.py PLACE FOLDER``.
 
-``hello-again`` is stuck from its second start on: as a driver in a process of ``--jobs`` is.
+PLACE: hello, reset, step or nowhere. It ignores signals. ``hello-again`` hangs from its second
+start on, like a driver started by a process of ``--jobs``.
 """
 
 import importlib.util
@@ -15,10 +15,10 @@ from typing import Any
 PLACE, FOLDER = sys.argv[1], Path(sys.argv[2])
 sys.argv[1:] = []
 TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py"
-found = importlib.util.spec_from_file_location("toy", TOY)
-assert found is not None and found.loader is not None
-toy: Any = importlib.util.module_from_spec(found)
-found.loader.exec_module(toy)
+spec = importlib.util.spec_from_file_location("toy", TOY)
+assert spec is not None and spec.loader is not None
+toy: Any = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(toy)
 
 
 def stuck(op: str, command: dict[str, Any]) -> bool:
@@ -34,8 +34,8 @@ def stuck(op: str, command: dict[str, Any]) -> bool:
 for line in sys.stdin:
     message = json.loads(line)
     if stuck(message["op"], message.get("command") or {}):
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         os.fork()
         (FOLDER / "reached").touch()
         while True:  # at full load

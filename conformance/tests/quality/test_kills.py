@@ -1,6 +1,6 @@
 """Kills at any moment: nothing lost, nothing half-written, no process left.
 
-``make test-all`` makes 27 of each signal, three per phase; one of each without it.
+``make test-all`` makes 27 kills per signal, three per phase. Otherwise one per phase.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.quality import environments
 
 pytestmark = [
     pytest.mark.quality,
-    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here"),
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
 ]
 
 KILLS = int(os.environ.get("SLOTPROOF_KILLS", "1"))
@@ -44,13 +44,13 @@ LEAK = "cmd:" + shlex.join(
 
 @dataclass(frozen=True)
 class Phase:
-    """A command, when it has come to a phase, and for how long it stays there at least."""
+    """A command, a test that it has reached a phase, and the phase's shortest length in seconds."""
 
     arguments: Callable[[Path], list[str]]
     reached: Callable[[Path, Descent], bool]
     lasts: float
     statuses: set[int] = field(default_factory=lambda: {3})
-    """After SIGTERM and SIGINT; 1 where a finding may be there already."""
+    """Exit statuses after SIGTERM and SIGINT. 1 if a finding may exist already."""
 
 
 def stuck(place: str, *more: str) -> Phase:
@@ -111,9 +111,9 @@ def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         if reached():
             return
         if process.poll() is not None:
-            pytest.fail(f"it ended with status {process.returncode}: {process.communicate()}")
+            pytest.fail(f"ended early, status {process.returncode}: {process.communicate()}")
         time.sleep(0.01)
-    pytest.fail("it does not come to the phase in a minute")
+    pytest.fail("the command did not reach the phase in a minute")
 
 
 def killed(
@@ -124,11 +124,12 @@ def killed(
     wait: float,
     patience: float = 5.0,
 ) -> tuple[int, str] | None:
-    """Start it, kill it in the phase: its status, and what it said. Nothing is left after 5 s.
+    """Start a command and kill it in the phase. Return its status and output.
 
-    None: it had ended by then, or had said all and had only to end.
+    Returns None if the command had ended, or had printed everything. No process may be left after
+    ``patience`` seconds.
     """
-    with tempfile.TemporaryFile() as said:  # no pipe: what was said by a moment is its size
+    with tempfile.TemporaryFile() as said:  # not a pipe: its size shows the output so far
         process = subprocess.Popen(
             argv, env=descent.environment, text=True, stdout=said, stderr=subprocess.PIPE
         )
@@ -153,18 +154,18 @@ def killed(
 
 
 def in_time(kill: Callable[[float], tuple[int, str] | None], wait: float) -> tuple[int, str]:
-    """Kill it after this many seconds of the phase, or sooner: a quick machine is through first."""
+    """Kill the command after ``wait`` seconds in the phase, or sooner on a fast machine."""
     for _ in range(8):
         if (outcome := kill(wait)) is not None:
             return outcome
         wait /= 2
-    pytest.fail("it has always ended before it is killed")
+    pytest.fail("the command always ended before the kill")
 
 
 def in_phase(
     phase: Phase, folder: Path, descent: Descent, number: signal.Signals, wait: float
 ) -> tuple[int, str] | None:
-    """Its command, begun in an empty folder."""
+    """Start the phase's command in an empty folder, and kill it in the phase."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     argv = [*SLOTPROOF, *phase.arguments(folder)]
@@ -172,8 +173,8 @@ def in_phase(
 
 
 def whole(folder: Path, number: signal.Signals) -> None:
-    """Every file can be read; one that was being written has not its name yet."""
-    for path in (each for each in folder.rglob("*") if each.is_file()):
+    """Check that every file can be read. An unfinished file does not have its final name yet."""
+    for path in (item for item in folder.rglob("*") if item.is_file()):
         if path.name.endswith(".itf.json"):
             load_trace(path)
         elif path.name.endswith(SUFFIX):
@@ -184,7 +185,7 @@ def whole(folder: Path, number: signal.Signals) -> None:
             assert path.suffix in (".md", ".html", ".svg"), f"{path} is left"
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda each: each.name)
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("name", PHASES)
 def test_a_run_that_is_killed(
     name: str, number: signal.Signals, descent: Descent, tmp_path: Path
@@ -199,7 +200,7 @@ def test_a_run_that_is_killed(
         else:
             assert status in phase.statuses, said
         if "shrink" in name:
-            assert traces(folder), "what was written is still there"
+            assert traces(folder), "a written trace is lost"
         whole(folder / "out", number)
         again = finished(
             [*SLOTPROOF, "run", "--examples", "1", "--config", "p1", "--out", folder / "out"]
@@ -207,11 +208,11 @@ def test_a_run_that_is_killed(
         assert again.returncode == 3, again.stderr
 
 
-@pytest.mark.parametrize("number", SIGNALS, ids=lambda each: each.name)
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_an_environment_whose_making_is_killed(
     number: signal.Signals, descent: Descent, tmp_path: Path
 ) -> None:
-    """Each kill in the folder that the one before left; nothing half-made is called ready."""
+    """Kill after kill in one folder. A half-made environment is never listed as made."""
     folder, draw = tmp_path / "envs", random.Random(str(number))
     pip = environments.wheels(tmp_path / "wheels")
     descent.environment.update(pip, SLOTPROOF_ENVS=str(folder))
@@ -226,10 +227,10 @@ def test_an_environment_whose_making_is_killed(
         status, said = in_time(kill, draw.uniform(0.0, 4.0))
         assert status == (-signal.SIGKILL if number == signal.SIGKILL else 3), said
         listed = finished([*env, "list", "--json"], env=descent.environment)
-        for each in json.loads(listed.stdout)["environments"]:
-            assert each["state"].startswith("made "), each
-            if each["release"]:
-                assert finished([each["python"], "-c", "import tiny, torch"]).returncode == 0
+        for environment in json.loads(listed.stdout)["environments"]:
+            assert environment["state"].startswith("made "), environment
+            if environment["release"]:
+                assert finished([environment["python"], "-c", "import tiny, torch"]).returncode == 0
     made = finished(create, env=descent.environment)
     assert made.returncode == 0, made.stderr
     names = {path.name for path in folder.iterdir()}
@@ -238,7 +239,7 @@ def test_an_environment_whose_making_is_killed(
 
 
 RUN_KILLS = int(os.environ.get("SLOTPROOF_CAMPAIGN_KILLS", "3"))
-"""``make test-all`` makes 20."""
+"""``make test-all`` makes 20 kills."""
 LONG_RUN = (
     *("run", "--all", "--engine", "reference:22213-double-count+22862-no-free-tail"),
     *("--config", "p1", "--config", "p4-draft", "--steps", "15"),
@@ -249,14 +250,15 @@ LONG_RUN = (
 def test_a_run_that_is_killed_and_goes_on_ends_with_the_same(
     descent: Descent, tmp_path: Path
 ) -> None:
-    """The same findings, however often; nothing of it is lost."""
+    """However often the run is killed and resumed, it ends with the same findings."""
     draw = random.Random(0)
     whole = finished([*SLOTPROOF, *LONG_RUN, "--out", tmp_path / "whole"], cwd=tmp_path)
     assert whole.returncode == 1, whole.stderr
     argv = [*SLOTPROOF, *LONG_RUN, "--out", str(tmp_path / "killed"), "--jobs", "2"]
 
     def lines(folder: str) -> int:
-        return sum(each.read_bytes().count(b"\n") for each in (tmp_path / folder).glob("*.jsonl"))
+        journals = (tmp_path / folder).glob("*.jsonl")
+        return sum(journal.read_bytes().count(b"\n") for journal in journals)
 
     # By its own lines, not by the clock: a quick machine must not end between two kills.
     share = lines("whole") / (RUN_KILLS + 2)
@@ -267,10 +269,10 @@ def test_a_run_that_is_killed_and_goes_on_ends_with_the_same(
             return lines("killed") >= enough
 
         wait = draw.uniform(0.0, 0.1)
-        assert killed(argv, descent, signal.SIGKILL, more, wait, 60.0), "it ended before"
+        assert killed(argv, descent, signal.SIGKILL, more, wait, 60.0), "the run ended early"
     again = finished(argv, cwd=tmp_path)
     assert again.returncode == 1, again.stderr
-    both = [{each.name: each for each in traces(tmp_path / name)} for name in ("whole", "killed")]
+    both = [{path.name: path for path in traces(tmp_path / name)} for name in ("whole", "killed")]
     assert both[0].keys() == both[1].keys() and both[0]
     for name, path in both[0].items():
         assert load_trace(path) == load_trace(both[1][name])

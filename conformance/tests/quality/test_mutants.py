@@ -1,4 +1,4 @@
-"""Every known bug is found with the default plan, and shrunk to a trace that replays."""
+"""Every bug of the museum is found with the default plan, and shrunk to a trace that replays."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tests.cover.telling import telling
 pytestmark = pytest.mark.quality
 PLAN = Plan({}).of(InProcessEngine().capabilities)
 PLAIN = Plan(CONFIGS)
-"""Few features at once: there a bug is explained by itself."""
+"""Few features at once, so that only one bug explains a finding."""
 LONGEST = {"22213-double-count": 5, "abort-unheard": 11, "queue-newest-first": 11}
-"""Commands at most, where it is not 10."""
+"""Maximum number of commands, where it is not 10."""
 EXPLAINED = {
     "22753-sticky-active": "T-REFUSE does not set slot.lent to false",
     "20070-unaligned-protected": "T-RESTORE sets req.Q to slot.C, not to slot.Q",
-    "20557-empty-key": "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)",
-    "22862-no-free-tail": "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)",
+    "20557-empty-key": "T-RESTORE does not free full [⌈end⌉, ⌈slot.A⌉)",
+    "22862-no-free-tail": "T-RESTORE does not free full [⌈end⌉, ⌈slot.A⌉)",
     "22862m-extra-minus-one": (
         "T-RESTORE takes min(req.C, known − reserve) for min(slot.C, known − reserve)"
     ),
-    "22862r-unaligned-free-tail": "T-SAVE frees full [⌊m⌋, ⌈req.A⌉), not full [⌈m⌉, ⌈req.A⌉)",
+    "22862r-unaligned-free-tail": "T-SAVE frees full [⌊end⌋, ⌈req.A⌉), not full [⌈end⌉, ⌈req.A⌉)",
     "22897-no-trim": "T-SAVE cuts nothing: req.A stays as it is",
     "22900-trim-forgets-cursor": (
         "T-SAVE sets slot.E to req.E, not to min(req.E, cut(req.prompt + F, req.E))"
@@ -58,7 +58,7 @@ EXPLAINED = {
         "T-SWA-ADVANCE frees swa [max(req.Q, req.E) + 1, e), not swa [max(req.Q, req.E), e)"
     ),
 }
-"""What a finding is explained by: the bug, in words of the spec."""
+"""Explanation of a mutant's finding: the bug, in words of the spec."""
 UNEXPLAINED = {
     "20476-restore-empties-slot": "the slot's KV, row and lock become the request's",
     "22273-doomed-restores": "a doomed turn restores, runs and is saved: three transitions",
@@ -68,21 +68,21 @@ UNEXPLAINED = {
     "2954-double-unpin": "every figure is right",
     "leak-full": "the allocator loses a page, whoever frees it",
 }
-"""No single change of the spec is the bug: why not."""
+"""Reason why no single change of the spec is the bug."""
 SEEDS = {
     "22862r-unaligned-free-tail": 1,
     "32163-unaligned-reuse": 1,
     "42571-double-free": 3,
     "leak-swa": 2,
 }
-"""Where the trace of seed 0 is too short to tell the bug from another change of the spec."""
+"""Seeds for mutants whose trace of seed 0 is also explained by another change of the spec."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found_shrunk_and_replayed(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The clauses violated include one that the museum names, or that a step is not the spec's."""
+    """The violated clauses include a clause named by the museum, or a step that breaks the spec."""
     trace = campaign.run(InProcessEngine(name), f"reference:{name}", PLAN).trace
     assert trace is not None, "it survives"
     assert trace.minimal
@@ -90,18 +90,18 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     violated = {violation.invariant for violation in trace.violations}
     assert violated & {*MUTANTS[name].breaks, "INV-STEP"}, trace.violations
     ours = [
-        each for each in trace.violations if each.invariant != "INV-ALIVE"
+        violation for violation in trace.violations if violation.invariant != "INV-ALIVE"
     ]  # the engine's words
-    silent = [str(each) for each in ours if not telling(each)]
+    silent = [str(violation) for violation in ours if not telling(violation)]
     assert not silent, "a sentence with neither figures nor names"
-    lead = trace.violations[0]  # what the finding is named by comes first
-    assert sorted(violations(trace, name), key=lambda each: each != lead) == trace.violations
+    lead = trace.violations[0]  # The identity of the finding comes from the first violation.
+    assert sorted(violations(trace, name), key=lambda other: other != lead) == trace.violations
     assert violations(trace, None) == []
     assert again(trace, name, monkeypatch, tmp_path) == trace
     document = json.loads(json.dumps(itf.to_itf(trace)))
     assert from_itf(document) == trace
     made = forms.write_all({f"{name}.itf.json": trace}, tmp_path / "forms")
-    assert len(made) == len({*forms.FORMS} - {"issue", "script"}) + 1  # which are of releases
+    assert len(made) == len({*forms.FORMS} - {"issue", "script"}) + 1  # These forms need a release.
     (test,) = (tmp_path / "forms").glob("test_*.py")
     with pytest.raises(Violated, match=re.escape(trace.violations[0].clause)):
         run_file(test, trace, monkeypatch, None)
@@ -114,14 +114,14 @@ def test_a_finding_is_explained_by_the_bug_alone(name: str) -> None:
     trace = campaign.run(InProcessEngine(name), f"reference:{name}", plan).trace
     assert trace is not None
     if name in EXPLAINED:
-        assert EXPLAINED[name] in [each.words for each in trace.explained or ()]
+        assert EXPLAINED[name] in [explanation.words for explanation in trace.explained or ()]
         assert suspects(View(trace))[0].events[0].split()[0] in EXPLAINED[name]
     else:
-        assert not any(each.always for each in trace.explained or ())
+        assert not any(explanation.always for explanation in trace.explained or ())
 
 
 def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: str | None) -> None:
-    """The pytest file, in this process; on the engine it was found on if none is named."""
+    """Run the pytest file in this process, on ``engine`` or on the engine of the trace."""
     with monkeypatch.context() as patch:
         if engine is None:
             patch.delenv("SLOTPROOF_ENGINE", raising=False)
@@ -131,10 +131,10 @@ def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: 
 
 
 def violations(trace: Trace, mutant: str | None) -> list[Any]:
-    """What a replay on a fresh engine finds, which is never taken for its driver's fault."""
+    """Return the violations of a replay. They must not look like a fault of the driver."""
     engine = InProcessEngine(mutant)
     log = play(engine, trace.setup, trace.commands).log
-    told = [(each.command, each.snapshots) for each in log]
+    told = [(entry.command, entry.snapshots) for entry in log]
     choices = trace.setup.choices(engine.capabilities).choices
     run = ScriptRun(trace.config_name, trace.config, told, choices)
     assert sign(run, engine.capabilities) is None
@@ -142,7 +142,7 @@ def violations(trace: Trace, mutant: str | None) -> list[Any]:
 
 
 def again(trace: Trace, name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Trace | None:
-    """The same run once more, elsewhere; configurations in which nothing was found are left out."""
+    """Run the search again in another folder, in the configuration of the trace alone."""
     go = Search.run
 
     def only_there(task: Search, *args: Any) -> Searched:

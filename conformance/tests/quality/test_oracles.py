@@ -1,4 +1,4 @@
-"""No oracle is idle: each catches a bug that all others together do not see."""
+"""Every oracle catches a bug missed by all others together."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.quality
 
 
 def finders(bug: OnlyBug, names: set[str]) -> set[str]:
-    """Return those of these oracles that find something; the name of a crash is empty."""
+    """Return the oracles that find the bug. A crash counts as the empty name."""
     chosen = {name: judge for name, judge in ORACLES.items() if name in names}
     plan = Plan({bug.config: CONFIGS[bug.config]}, examples=20, shrink=0, oracles=chosen)
     trace = campaign.run(bug.engine(), "x", plan).trace
-    return {each.oracle for each in trace.violations} if trace else set()
+    return {violation.oracle for violation in trace.violations} if trace else set()
 
 
 @pytest.mark.parametrize("oracle", ORACLES)

@@ -1,4 +1,4 @@
-"""The reference engine conforms: nothing is found, and everything is reached."""
+"""The reference engine conforms, and the search reaches everything."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ FLOORS: dict[str, dict[str, int]] = {
     "context": {"one less": 120, "exactly": 120, "one more": 120},
     "slots": {"hold all rows": 60},
 }
-"""How often at least clients meet each in a run by default: about half of what it was when this
-was written, so that it fails where the search loses something."""
+"""Minimum counts in a default run: about half of the counts at the time of writing. A search that
+loses cases fails."""
 PAIRS = 150
-"""Of transitions that follow each other on one session."""
+"""Minimum number of distinct pairs of consecutive transitions in one session."""
 WANTED = [
     "T-RESTORE T-REFUSE",
     "T-RETRACT T-ABORT-PARTIAL",
@@ -59,11 +59,11 @@ WANTED = [
     "T-SAVE T-CLOSE",
     "T-DISCARD T-MATCH",
 ]
-"""Pairs that are easily lost: they are rare, or bugs were found there."""
+"""Pairs easily lost by a search: they are rare, or bugs were found there."""
 
 
 def test_what_clients_meet_by_default() -> None:
-    """The verdict says whether a stop token ended a request and whether a prompt branched."""
+    """The verdict counts the requests ended by a stop token, and the kinds of prompts."""
     engine = InProcessEngine()
     plan = Plan({}).of(engine.capabilities)
     assert plan.examples == EXAMPLES
@@ -85,7 +85,7 @@ def test_what_clients_meet_by_default() -> None:
 
 
 def test_the_reference_engine_conforms_and_everything_is_reached() -> None:
-    """All configurations: no violation; all transitions, guard outcomes and clauses seen."""
+    """All configurations: no violation, and all transitions, guard outcomes and clauses reached."""
     engine = InProcessEngine()
     plan = Plan({}, examples=560, seed=20260101).of(engine.capabilities)
     outcome = campaign.run(engine, "reference", plan)
@@ -95,13 +95,13 @@ def test_the_reference_engine_conforms_and_everything_is_reached() -> None:
     assert summary["transitions"]["never"] == []
     assert summary["transitions"]["impossible"] == {}
     assert summary["guards"]["one_way"] == []
-    hashed_blocks = ["INV-LOOKUP", "INV-REUSE", "INV-TABLES"]  # what it has none of, nor shows
+    hashed_blocks = ["INV-LOOKUP", "INV-REUSE", "INV-TABLES"]  # The reference has no hashed blocks.
     assert summary["invariants"]["not_checked"] == hashed_blocks
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_false_alarm(name: str, seed: int) -> None:
-    """Other seeds, each configuration by itself."""
+    """Other seeds, with one configuration at a time."""
     plan = Plan({name: CONFIGS[name]}, examples=15, seed=seed)
     assert campaign.run(InProcessEngine(), "reference", plan).trace is None

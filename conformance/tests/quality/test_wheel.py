@@ -1,6 +1,6 @@
-"""What a release uploads: built from the checkout, and installed where nothing else is.
+"""The distributions of a release: built from the checkout, and installed in an empty environment.
 
-Takes a network, for pip. ``make test-all`` runs it.
+pip needs a network. ``make test-all`` runs these tests.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
-"""By folder of the checkout, that of the wheel."""
+"""Folder in the wheel, by folder in the checkout."""
 STAYS = ("ruff.toml",)
-"""Of no use where slotproof is installed: the linter's."""
+"""Files for the linter, left out of the wheel."""
 
 
 def ran(argv: Sequence[object], cwd: Path, status: int = 0) -> str:
-    """What a program says."""
+    """Run a program and return its output."""
     command = list(map(str, argv))
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == status, f"{argv}\n{done.stdout}{done.stderr}"
@@ -41,7 +41,7 @@ def ran(argv: Sequence[object], cwd: Path, status: int = 0) -> str:
 
 
 def tracked() -> list[Path]:
-    """Files of the checkout: what git knows, and what it would take."""
+    """Return the files of the checkout: tracked by git, or new and not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     paths = (Path(line) for line in ran(command, ROOT).splitlines())
     return [path for path in paths if (ROOT / path).is_file()]
@@ -49,7 +49,7 @@ def tracked() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the source distribution, and the wheel that was built from it."""
+    """The folder with the source distribution and the wheel built from it."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
     for path in tracked():
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment that has the wheel and what it asks for."""
+    """The bin folder of an environment with the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(folder, with_pip=True)
     pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet"]
@@ -90,9 +90,9 @@ def test_the_wheel_has_what_it_must_and_nothing_else(wheel: Path) -> None:
 def test_what_an_index_shows_stands_alone(wheel: Path) -> None:
     """Classifiers, a licence, a description without links into the repository."""
     with zipfile.ZipFile(wheel) as file:
-        (name,) = (each for each in file.namelist() if each.endswith("/METADATA"))
+        (name,) = (member for member in file.namelist() if member.endswith("/METADATA"))
         said = message_from_bytes(file.read(name))
-        assert any(each.endswith("/licenses/LICENSE") for each in file.namelist())
+        assert any(member.endswith("/licenses/LICENSE") for member in file.namelist())
     assert said["Version"] == slotproof.__version__
     assert len(said.get_all("Classifier", [])) > 5
     text = (ROOT / "conformance" / "README.md").read_text()
@@ -100,7 +100,7 @@ def test_what_an_index_shows_stands_alone(wheel: Path) -> None:
 
 
 def test_the_source_distribution_has_what_it_takes_to_build(built: Path) -> None:
-    """The wheel was built from it; of the tests it has none."""
+    """It builds the wheel and has no tests."""
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
@@ -114,7 +114,7 @@ def test_the_source_distribution_has_what_it_takes_to_build(built: Path) -> None
 
 
 def test_it_is_installed_without_torch(installed: Path, tmp_path: Path) -> None:
-    """From an empty folder: import, the promised names, what needs no engine."""
+    """From an empty folder: the import, the public names, and commands without an engine."""
     code = """
 import importlib.util, json, sys
 import slotproof
@@ -142,7 +142,7 @@ print(json.dumps([slotproof.__version__, quick, there, names]))
 
 
 def test_it_has_types(installed: Path, tmp_path: Path) -> None:
-    """A checker follows what is imported from it."""
+    """A type checker follows imports from the package."""
     file = tmp_path / "mine.py"
     file.write_text("from slotproof import run\nreveal_type(run(examples=1).trace)\n")
     argv = [sys.executable, "-m", "mypy", "--python-executable", installed / "python", file]

@@ -1,9 +1,9 @@
-"""The SGLang driver with one thing wrong where an option of the server leads to sessions.
+"""The SGLang driver on a build with a fault in a server option.
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python broken_options.py FAULT
 
-The build is changed in the template process, so every forked child has the fault: something
-is forgotten on that way and on no other. Nothing in the driver knows of it.
+The template process changes the build, so every forked child has the fault. It affects only the
+code path of the option. The driver knows nothing of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from slotproof_sglang import engine, main  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 
-def gives_way(scheduler: Any) -> None:
-    """`priority`: a turn that gives way to a more important one loses its slot, pages and all."""
+def preempted(scheduler: Any) -> None:
+    """`priority`: a preempted turn loses its slot and pages."""
     adder: Any = importlib.import_module("sglang.srt.managers.schedule_policy").PrefillAdder
     inner = adder.preempt_to_schedule
 
@@ -33,12 +33,12 @@ def gives_way(scheduler: Any) -> None:
 
 
 def turned_away(scheduler: Any) -> None:
-    """`queue`: a turn that is ended to make room keeps its session's mark of a turn in flight."""
+    """`queue`: after a turn is aborted to make room, its session still has a turn in flight."""
     _unmarked(scheduler, "_abort_on_queued_limit")
 
 
 def _unmarked(scheduler: Any, method: str) -> None:
-    """In this method nothing of what an abort leaves behind is given up."""
+    """Make this method skip the release of an aborted request."""
     inner, release = getattr(scheduler, method), scheduler._release_aborted_request
 
     def wrong(*args: Any) -> Any:
@@ -52,7 +52,7 @@ def _unmarked(scheduler: Any, method: str) -> None:
 
 
 def late(scheduler: Any, said: str, forget: Callable[[Any], None]) -> None:
-    """A turn that is ended for its time is over: `forget` is done to it before."""
+    """Apply ``forget`` to a turn just before its timeout aborts it."""
     inner = scheduler._request_dispatcher
 
     def dispatch(message: Any) -> Any:
@@ -66,7 +66,7 @@ def late(scheduler: Any, said: str, forget: Callable[[Any], None]) -> None:
 
 
 def waits_too_long(scheduler: Any) -> None:
-    """`waiting_timeout`: the session of a turn that waited is not told that it has ended."""
+    """`waiting_timeout`: the session of the waiting turn does not learn of its end."""
 
     def forget(req: Any) -> None:
         req.session = None
@@ -75,7 +75,7 @@ def waits_too_long(scheduler: Any) -> None:
 
 
 def runs_too_long(scheduler: Any) -> None:
-    """`running_timeout`: the session of a turn that ran loses its slot, pages and all."""
+    """`running_timeout`: the session of the running turn loses its slot and pages."""
 
     def forget(req: Any) -> None:
         scheduler.tree_cache.session.slots.pop(req.session.session_id, None)
@@ -86,7 +86,7 @@ def runs_too_long(scheduler: Any) -> None:
 
 
 def pauses(scheduler: Any) -> None:
-    """`pause_retracts`: a turn that is sent back by a pause loses its slot, pages and all."""
+    """`pause_retracts`: a turn retracted by a pause loses its slot and pages."""
     module: Any = sys.modules[type(scheduler).__module__]
     inner = module.retract_all
 
@@ -101,7 +101,7 @@ def pauses(scheduler: Any) -> None:
 
 
 def mixes(scheduler: Any) -> None:
-    """`mixed`: what a turn is given to decode beside others' prefill is not counted as its own."""
+    """`mixed`: tokens decoded beside the prefill of other requests are not counted."""
     batch: Any = importlib.import_module("sglang.srt.managers.schedule_batch").ScheduleBatch
     inner = batch.mix_with_running
 
@@ -116,7 +116,7 @@ def mixes(scheduler: Any) -> None:
 
 
 def sorts(scheduler: Any) -> None:
-    """`longest_match`: what is looked up of a waiting request to sort it stays locked."""
+    """`longest_match`: the prefix looked up for sorting a waiting request stays locked."""
     policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy").SchedulePolicy
     inner = policy._compute_prefix_matches
 
@@ -131,7 +131,7 @@ def sorts(scheduler: Any) -> None:
 
 
 def _unsaved(scheduler: Any, asked: str) -> None:
-    """A turn that asked for this leaves its slot behind as it ends, pages and all."""
+    """Make a finished turn with this request attribute lose its slot and pages."""
     cache = type(scheduler.tree_cache.session)
     inner = cache.try_cache_finished_req
 
@@ -145,7 +145,7 @@ def _unsaved(scheduler: Any, asked: str) -> None:
 
 
 def skips(scheduler: Any) -> None:
-    """`stream`: where tokens go out several at a time, of those left at the end only the last."""
+    """`stream`: if several tokens are due at the end, only the last is sent."""
     del scheduler
     name = "sglang.srt.managers.scheduler_components.output_streamer"
     streamer: Any = importlib.import_module(name)._GenerationStreamAccumulator
@@ -160,7 +160,7 @@ def skips(scheduler: Any) -> None:
 
 
 def outlives(scheduler: Any) -> None:
-    """`own_timeouts`: a session that its timeout closes leaves its slot behind, pages and all."""
+    """`own_timeouts`: a session closed by its timeout leaks its slot and pages."""
     controller = scheduler.session_controller
     close, release = controller._close, scheduler.tree_cache.release_session
 
@@ -176,12 +176,12 @@ def outlives(scheduler: Any) -> None:
 
 
 def forgets_its_time(scheduler: Any) -> None:
-    """`own_timeouts`: every session is closed when that of the first one would be."""
+    """`own_timeouts`: every session closes at the earliest timeout of all."""
     controller = scheduler.session_controller
     inner = controller.open
 
     def opens(message: Any) -> Any:
-        others = [each.timeout for each in controller.sessions.values() if each.timeout]
+        others = [session.timeout for session in controller.sessions.values() if session.timeout]
         message.timeout = min([message.timeout, *others])
         return inner(message)
 
@@ -189,7 +189,7 @@ def forgets_its_time(scheduler: Any) -> None:
 
 
 def replaces(scheduler: Any) -> None:
-    """`branching`: what is taken from the tree for a turn that is replaced stays locked."""
+    """`branching`: the prefix matched for a replaced turn stays locked."""
     module: Any = importlib.import_module("sglang.srt.session.session_controller")
     for name in ("abort", "clear"):
         inner = getattr(module.SessionReqNode, name)
@@ -203,7 +203,7 @@ def replaces(scheduler: Any) -> None:
 
 
 def shares(scheduler: Any) -> None:
-    """`branching`: a turn is put together in the tokens of the one that it goes on from."""
+    """`branching`: a turn's tokens are written into the tokens of its predecessor."""
     del scheduler
     session: Any = importlib.import_module("sglang.srt.session.session_controller").Session
     inner = session._concat_token_arrays
@@ -218,7 +218,7 @@ def shares(scheduler: Any) -> None:
 
 
 FAULTS: dict[str, Callable[[Any], None]] = {
-    "gives-way": gives_way,
+    "preempted": preempted,
     "turned-away": turned_away,
     "waits-too-long": waits_too_long,
     "runs-too-long": runs_too_long,
@@ -236,7 +236,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 
 def run() -> None:
-    """Run the driver, with the fault put in where the scheduler is there."""
+    """Run the driver, with the fault installed when a scheduler exists."""
     fault = sys.argv.pop(1)  # not the driver's
     install = engine.Engine._install
 

@@ -1,9 +1,9 @@
-"""The SGLang driver with one thing wrong in a build's speculative rounds, or in what follows them.
+"""The SGLang driver on a build with a fault in its speculative rounds, or right after them.
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python broken_rounds.py FAULT
 
-The build is changed in the template process, so every forked child has the fault. What the
-driver then shows must be caught: nothing in the driver knows of it.
+The template process changes the build, so every forked child has the fault. The driver knows
+nothing of it, and the referee must find it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotproof_sglang import engine, main  # type: ignore[import-not-found]  # P
 
 
 def wrong_kv(scheduler: Any) -> None:
-    """The KV of the second accepted token is another one's."""
+    """The KV of the second accepted token belongs to another token."""
     forward = scheduler.model_worker.forward_batch_generation
     table = scheduler.req_to_token_pool.req_to_token
     pool = scheduler.token_to_kv_pool_allocator.get_kvcache()
@@ -36,7 +36,7 @@ def wrong_kv(scheduler: Any) -> None:
 
 
 def _freeing(scheduler: Any, method: str, shift: int) -> None:
-    """A method of the session cache that frees from this many tokens further on."""
+    """Make a method of the session cache free from ``shift`` tokens further on."""
     cache = type(scheduler.tree_cache.session)
     inner, free = getattr(cache, method), cache._free_kv_aligned
 
@@ -52,8 +52,8 @@ def _freeing(scheduler: Any, method: str, shift: int) -> None:
 
 FAULTS: dict[str, Callable[[Any], None]] = {
     "wrong-kv": wrong_kv,
-    # What speculation left past a turn's end, or past what is reused of a slot: a page of it is
-    # not given back, or the last page before it is given back as well.
+    # Memory left by speculation past a turn's end, or past the reused part of a slot. Either a
+    # page of it is not freed, or the last page before it is freed too.
     "trims-too-few": lambda it: _freeing(it, "_trim_overshoot", it.page_size),
     "trims-too-many": lambda it: _freeing(it, "_trim_overshoot", -it.page_size),
     "tail-too-few": lambda it: _freeing(it, "_free_tail", it.page_size),
@@ -62,7 +62,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 
 def run() -> None:
-    """Run the driver, with the fault put in where a scheduler that speculates is there."""
+    """Run the driver, with the fault installed in every scheduler with speculation."""
     fault = sys.argv.pop(1)  # not the driver's
     install = engine.Engine._install
 

@@ -1,10 +1,9 @@
-"""The SGLang driver with one thing wrong in a build's session slots.
+"""The SGLang driver on a build with a fault in its session slots.
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python broken_sessions.py FAULT
 
-The build is changed in the template process, so every forked child has the fault. What the
-driver then shows must be new beside what is known of the release: nothing in the driver knows
-of it.
+The template process changes the build, so every forked child has the fault. The driver knows
+nothing of it. The gate must report a finding outside of the release's baseline.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from slotproof_sglang import engine, main  # type: ignore[import-not-found]  # o
 
 
 def tail_kept(cache: Any) -> None:
-    """#22862: what lies behind the reused prefix is not freed before it is overwritten."""
+    """#22862: the tail past the reused prefix is not freed before it is overwritten."""
     inner, free = cache._free_tail, cache._free_kv_aligned
 
     def _free_tail(self: Any, kv: Any, length: int) -> None:
@@ -31,7 +30,7 @@ def tail_kept(cache: Any) -> None:
 
 
 def lock_kept(cache: Any) -> None:
-    """#20476: a session that closes keeps its lock on the tree."""
+    """#20476: a closing session holds its lock on the tree."""
     inner = cache.release_session
 
     def release_session(self: Any, session_id: str) -> None:
@@ -44,7 +43,7 @@ def lock_kept(cache: Any) -> None:
 
 
 def abort_keeps(cache: Any) -> None:
-    """#22790: a running turn that is aborted gives back nothing."""
+    """#22790: aborting a running turn frees nothing."""
     inner = cache.try_cache_finished_req
 
     def try_cache_finished_req(self: Any, req: Any) -> bool:
@@ -60,22 +59,22 @@ def abort_keeps(cache: Any) -> None:
 
 
 def claim_lost(cache: Any) -> None:
-    """A later turn gives up its claim where it takes the slot: the same variable is wrong as after
-    a rejected turn, which is known."""
+    """A later turn gives up its claim when it takes the slot. A finding in the baseline has the
+    same wrong variable, after a rejected turn."""
     inner = cache.try_match_prefix
 
     def try_match_prefix(self: Any, params: Any) -> Any:
-        found = inner(self, params)
-        if found is not None:
+        match = inner(self, params)
+        if match is not None:
             params.req.session._inflight = False
-        return found
+        return match
 
     cache.try_match_prefix = try_match_prefix
 
 
 def counts_less(cache: Any) -> None:
-    """A turn that ends counts one token less than it has: the same variable is wrong as in the last
-    token of a turn, which is known."""
+    """A finished turn counts one token too few. A finding in the baseline has the same wrong
+    variable, in the last token of a turn."""
     inner = cache.try_cache_finished_req
 
     def try_cache_finished_req(self: Any, req: Any) -> bool:
@@ -98,7 +97,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 
 def run() -> None:
-    """Run the driver, with the fault put in where the scheduler is there."""
+    """Run the driver, with the fault installed when a scheduler exists."""
     fault = sys.argv.pop(1)  # not the driver's
     install = engine.Engine._install
 

@@ -1,9 +1,9 @@
-"""The SGLang driver with one thing wrong in the build's sliding-window pool.
+"""The SGLang driver on a build with a fault in its sliding-window pool.
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python broken_window.py FAULT
 
-The build is changed in the template process, so every forked child has the fault. What the
-driver then shows must be caught: nothing in the driver knows of it.
+The template process changes the build, so every forked child has the fault. The driver knows
+nothing of it, and the referee must find it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from slotproof_sglang import boot, main  # type: ignore[import-not-found]  # of 
 
 
 def lost_page(scheduler: Any) -> None:
-    """A free of sliding-window tokens forgets its last page."""
+    """A free of sliding-window tokens omits its last page."""
     pages = scheduler.token_to_kv_pool_allocator.swa_attn_allocator
     free = pages.free_page_ids
     pages.free_page_ids = lambda ids: free(ids[:-1])
 
 
 def cursor_ahead(scheduler: Any) -> None:
-    """The cursor is one page past what was given back."""
+    """The cursor is one page past the freed positions."""
     batch: Any = sys.modules["sglang.srt.managers.schedule_batch"]
     move = batch.ScheduleBatch._evict_swa
     kind: Any = sys.modules["sglang.srt.mem_cache.unified_cache.component_type"]
@@ -40,14 +40,14 @@ def cursor_ahead(scheduler: Any) -> None:
 
 
 def lock_kept(scheduler: Any) -> None:
-    """A lock that is given back keeps its sliding-window part."""
+    """A released lock retains its sliding-window part."""
     core = scheduler.tree_cache.tree_core
     give = core.dec_lock_ref
     core.dec_lock_ref = lambda node, params, skip_swa=False: give(node, params, True)
 
 
 def miscounted(scheduler: Any) -> None:
-    """The engine's own check takes the full pool's held tokens for the second pool's."""
+    """The engine's own check mistakes the full pool's held tokens for the second pool's."""
     observer: Any = type(scheduler.invariant_checker.pool_stats_observer)
     observer.session_held_swa_tokens = observer.session_held_tokens
 
@@ -61,7 +61,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 
 def run() -> None:
-    """Run the driver, with the fault put in where a scheduler has been built."""
+    """Run the driver, with the fault installed in every scheduler with a window."""
     fault = sys.argv.pop(1)  # not the driver's
     build = boot.build_scheduler
 

@@ -1,5 +1,5 @@
-"""Builds for tests: each started once. `SLOTPROOF_RELEASES`: only these releases, separated by
-spaces; without it, all of them."""
+"""Builds for tests, each started once. `SLOTPROOF_RELEASES` names the releases to test, separated
+by spaces. Default: all releases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORKED = Path(__file__).with_name("forked.py")
 
 
 class Lent:
-    """An engine that is not closed by who is done with it."""
+    """A shared engine: the borrower's ``close`` does nothing."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -37,7 +37,7 @@ class Lent:
 
 @pytest.fixture(scope="session")
 def start() -> Iterator[Callable[[str], Engine]]:
-    """Start a build by its ``--engine`` argument; once, for that takes 10 seconds."""
+    """Start a build by its ``--engine`` argument, once: a start takes 10 seconds."""
     engines: dict[str, Engine] = {}
     opened = EngineSpec.open  # tests may put another in its place
 
@@ -54,13 +54,13 @@ def start() -> Iterator[Callable[[str], Engine]]:
 
 @pytest.fixture(scope="session")
 def python_of() -> Callable[[str], Path]:
-    """The interpreter of a release's environment, made where it is missing."""
+    """The interpreter of a release's environment, which is created if missing."""
     return lambda release: of_release(f"sglang=={release}").python
 
 
 @dataclass
 class Done:
-    """What a script did."""
+    """Result of a script."""
 
     status: int
     stdout: str
@@ -72,7 +72,7 @@ Run = Callable[[Path, str], Done]
 
 @pytest.fixture(scope="session")
 def run(python_of: Callable[[str], Path]) -> Iterator[Run]:
-    """``run(path, release)``: a script, in a fork of a process that has SGLang imported."""
+    """``run(path, release)``: run a script in a fork of a process with SGLang imported."""
     started: dict[str, Child] = {}
 
     def one(path: Path, release: str) -> Done:
@@ -98,7 +98,7 @@ def _release(item: pytest.Item) -> str | None:
     if Path(__file__).parent not in item.path.parents or not hasattr(item, "callspec"):
         return None
     params = item.callspec.params
-    if "path" in params:  # a finding: sglang-RELEASE-WHAT.itf.json
+    if "path" in params:  # A finding: sglang-RELEASE-NAME.itf.json.
         return str(params["path"].name.split("-")[1])
     named = next((params[name] for name in ("release", "build") if name in params), None)
     return named and str(named).removeprefix("sglang==")

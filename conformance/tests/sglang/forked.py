@@ -1,7 +1,7 @@
-"""Runs scripts in forks of a process that has imported SGLang once: that takes most of their time.
+"""Runner of scripts in forks of one process with SGLang imported, to save the import's time.
 
-Started in a build's environment. A line in is a script's path; a line out is its exit status
-and what it wrote. Standard library only; `harness` is the scripts' own.
+It runs in a build's environment. An input line is a script's path. An output line is its exit
+status and output. It uses only the standard library, and imports the scripts' `harness`.
 """
 
 import importlib
@@ -32,7 +32,7 @@ def run(path: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what SGLang prints while it is imported is no answer
+    os.dup2(2, 1)  # Output of SGLang's import must not mix with answers.
     sys.path.insert(0, sys.argv[1])
     importlib.import_module("harness")  # for the forks
 

@@ -1,12 +1,12 @@
-"""A scheduler that runs its own event loop, fed by hand: `live_loop.py SCRIPT`.
+"""A scheduler in its own event loop, fed from a file.
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python live_loop.py SCRIPT
 
-Stands in for a server, whose HTTP front end and tokenizer need packages that a CPU machine
-has not. SCRIPT is a JSON file: `config`, `feed`: for each iteration the commands that
-arrive in it, and perhaps `loop`: the name of another event loop. With `"measure": true` the
-recorder's own time is taken as well. Prints a JSON object: `seconds` of CPU that the loop took,
-`iterations`: nanoseconds of each, `recorder`: those of them within the recorder.
+It replaces a server, whose HTTP front end and tokenizer need packages missing on a CPU machine.
+SCRIPT is a JSON file: `config`, `feed` (the commands of each iteration), and optionally `loop`, the
+name of another event loop. With `"measure": true` it also measures the recorder's CPU time. The
+output is a JSON object: `seconds` of CPU for the loop, `iterations` (nanoseconds of each), and
+`recorder` (nanoseconds of each within the recorder).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from slotproof_sglang import boot, branching, inputs, loop, speculation  # type:
 
 RECORDER = Path(boot.__file__).parent
 STAND_INS = ("paging.py", "window.py")
-"""What the driver puts in the place of kernels: part of the engine."""
+"""Replacements of kernels by the driver. They count as the engine."""
 PASSED_ON = ("hooks.py", "guard.py", "checks.py", "swa.py:inc_lock_ref", "swa.py:dec_lock_ref")
-"""Where the recorder calls the engine's own."""
+"""Places where the recorder calls the engine."""
 
 
 def pretend_device(told: bool) -> None:
-    """Let every tensor raise where the recorder reads it, as if all were on a device.
+    """Make every tensor raise if the recorder reads it, as if it were on a device.
 
-    It is the recorder that reads where its code is the innermost above the engine's.
+    The reader is the recorder if its code is the innermost above the engine's.
     """
     torch: Any = importlib.import_module("torch")
 
@@ -43,9 +43,9 @@ def pretend_device(told: bool) -> None:
             while frame is not None:
                 path = Path(frame.f_code.co_filename)
                 if RECORDER in path.parents:
-                    mine = (path.name, f"{path.name}:{frame.f_code.co_name}")
-                    if not set(mine) & {*STAND_INS, *PASSED_ON}:
-                        raise RuntimeError(f"device: {name} in {mine[1]}")
+                    names = (path.name, f"{path.name}:{frame.f_code.co_name}")
+                    if not set(names) & {*STAND_INS, *PASSED_ON}:
+                        raise RuntimeError(f"device: {name} in {names[1]}")
                     break
                 frame = frame.f_back  # type: ignore[assignment]
             return read(self, *args, **kwargs)
@@ -60,7 +60,7 @@ def pretend_device(told: bool) -> None:
 
 
 class Clock:
-    """Whose CPU time it is: the recorder's within its wrappers, else the engine's."""
+    """CPU time, split between the recorder's wrappers and the engine."""
 
     def __init__(self) -> None:
         self.recorder = False
@@ -71,14 +71,14 @@ class Clock:
         self.began = 0
 
     def turn(self, recorder: bool) -> bool:
-        """From here on it is the other's; whose it was."""
+        """Switch to the recorder or the engine. Return True if the recorder was measured before."""
         now, before = time.thread_time_ns(), self.recorder
         self.mine += now - self.since if before else 0
         self.since, self.recorder = now, recorder
         return before
 
     def iteration(self) -> None:
-        """The next one begins. (It is asked for from within a wrapper.)"""
+        """Start the next iteration. The caller runs within a wrapper."""
         self.turn(self.recorder)
         if self.began:
             self.iterations.append(self.since - self.began)
@@ -87,7 +87,7 @@ class Clock:
 
 
 def measured(clock: Clock) -> None:
-    """Have every wrapper of the recorder say when it begins and ends. Before it is imported."""
+    """Time every wrapper of the recorder. Call it before the recorder is imported."""
     guard: Any = importlib.import_module("slotproof_sglang.recording.guard")
     guarded = guard.guarded
 
@@ -151,7 +151,7 @@ def main() -> None:
     for module in list(sys.modules.values()):
         sender = getattr(module, "SenderWrapper", None)
         if isinstance(sender, type) and hasattr(sender, "send_output"):
-            sender.send_output = lambda *_: None  # there is nobody to send to
+            sender.send_output = lambda *_: None  # No client is connected.
     if room:  # as on a full disk: no file may be longer
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     started = time.process_time()

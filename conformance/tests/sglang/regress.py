@@ -2,8 +2,8 @@
 
     python conformance/tests/sglang/regress.py 01 07 [--seconds S] [--seed N] [--keep DIR]
 
-`regressions/` has the diffs; without a number all of them are run. `00` is the release without a
-patch. `--keep` is a folder for the gate's JSON and its traces.
+The diffs are in `regressions/`. Without a number, all are run. `00` is the release without a patch.
+`--keep` names a folder for the gate's JSON and its traces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS = "{:<34} {:>6} {:>8} {:>6} {:>7}  {}"
 
 
 def patched(diff: Path | None, folder: Path) -> Path:
-    """Copy the environment of the release into a folder, apply a diff; return its Python."""
+    """Copy the environment of the release into a folder and apply a diff. Return its Python."""
     entry = of_release(f"sglang=={RELEASE}")
     copy = folder / "environment"
     shutil.copytree(entry.path, copy, symlinks=True)
@@ -39,7 +39,7 @@ def patched(diff: Path | None, folder: Path) -> Path:
 
 
 def gate(python: Path, out: Path, seconds: str, seed: str) -> tuple[dict[str, Any], int]:
-    """Run the gate on a build against its release; return its JSON document and its status."""
+    """Run the gate on a build against its release. Return its JSON document and its status."""
     command = [sys.executable, "-m", "slotproof.cli.app", "gate", str(BASELINE), "--json"]
     command += ["--base", f"sglang=={RELEASE}", "--engine", f"sglang@{python}", "--out", str(out)]
     options = ["--seconds", seconds, "--seed", seed]
@@ -48,9 +48,9 @@ def gate(python: Path, out: Path, seconds: str, seed: str) -> tuple[dict[str, An
 
 
 def row(name: str, summary: dict[str, Any], status: int, seconds: float) -> list[Any]:
-    """Return the cells of a line: causes and findings that are new, and the first that is listed.
+    """Return the cells of a line: new causes, new findings, status, seconds, the first cause.
 
-    A gate that does not group lists findings: each counts as a cause.
+    If a gate lists findings without grouping, every finding counts as a cause.
     """
     causes = summary.get("new", [])
     findings = [[f["id"] for f in cause.get("findings", [cause])] for cause in causes]

@@ -1,5 +1,5 @@
-"""Scripts made from traces: each prints its finding's state with SGLang alone, and another state
-where the finding is patched."""
+"""Scripts made from traces print the finding's state with SGLang alone. On a fixed release they
+print another state."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FIXED = [
     (OLD, "sglang-0.5.23-own-row-waits", "waiting: ['r3']"),
     (MIDDLE, "sglang-0.5.23-finish-unwritten", "positions committed, and never written: [2]"),
 ]
-"""A release that does not have the finding, and what the script does not print there."""
+"""Releases without the finding, and the text missing from the script's output."""
 
 
 def made(trace: str, folder: Path, form: str = "script") -> Path:
@@ -97,7 +97,7 @@ def test_a_script_shows_nothing_where_the_finding_is_fixed(
 def test_the_script_of_a_report_needs_the_engine_alone(
     release: str, name: str, python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """As a maintainer runs it: pasted from the report, where nothing of slotproof is there."""
+    """The script is pasted from the report and run without slotproof, as a maintainer would."""
     report = made(f"sglang-{release}-{name}", tmp_path, "issue").read_text()
     (text,) = re.findall(r"(?s)<details>.*?```python\n(.*?)```\n\n</details>", report)
     script, python = tmp_path / "repro.py", python_of(release)
@@ -113,9 +113,9 @@ def test_the_script_of_a_report_needs_the_engine_alone(
 
 @pytest.mark.parametrize("release", [NEW])
 def test_which_releases_have_a_finding(release: str, python_of: Callable[[str], Path]) -> None:
-    """Of those whose environments are made."""
+    """Only releases with an environment are tested."""
     python_of(release)
     trace = load_trace(FINDINGS / f"sglang-{release}-two-first-turns.itf.json")
-    found = {each.release: each for each in elsewhere(trace)}
-    assert found[release].says == "yes"
-    assert re.fullmatch(r"torch \S+, Python 3\.\d+", found[release].versions)
+    rows = {row.release: row for row in elsewhere(trace)}
+    assert rows[release].says == "yes"
+    assert re.fullmatch(r"torch \S+, Python 3\.\d+", rows[release].versions)

@@ -42,7 +42,7 @@ FIXED = {
     "sglang-0.5.18-swa-chunked-prompt": "0.5.23",
     "sglang-0.5.18-parked-not-counted": "0.5.23",
 }
-"""A release on which the file of the finding passes."""
+"""A release that passes the finding's test file."""
 RECORDED = traces_again.by_release("sglang")
 MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 
@@ -51,7 +51,7 @@ MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 def on_a_build(
     start: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path, str], None]:
-    """Run the pytest file of a trace, in this process, on a build that is kept."""
+    """Run the pytest file of a trace, in this process, on a shared build."""
 
     def run(path: Path, engine: str) -> None:
         monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text, spec.patches))
@@ -64,7 +64,7 @@ def on_a_build(
 def test_the_rows_that_slots_hold_are_told_by_the_idle_check(
     release: str, start: Callable[[str], Engine]
 ) -> None:
-    """INV-ROWS.reported (22213): `session_held_req_count`, where the engine's check asks for it."""
+    """INV-ROWS.reported (22213): `session_held_req_count`, if the engine's check uses it."""
     build = start(f"sglang=={release}")
     build.reset(CONFIGS["p1"], 0)
     commands: list[Command] = [
@@ -72,8 +72,8 @@ def test_the_rows_that_slots_hold_are_told_by_the_idle_check(
         {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1], "max_new": 2, "stop": []},
         {"do": "step", "n": 3},
     ]
-    checks = [shown["checker"] for each in commands for shown in build.do(each)]
-    assert ["held_rows" in each for each in checks] == [False, False, True]
+    checks = [shown["checker"] for command in commands for shown in build.do(command)]
+    assert ["held_rows" in check for check in checks] == [False, False, True]
     assert checks[-1]["held_rows"] == 1
 
 
@@ -83,7 +83,7 @@ def test_the_rows_that_slots_hold_are_told_by_the_idle_check(
 def test_every_finding_replays_on_its_release(
     path: Path, on_a_build: Callable[[Path, str], None]
 ) -> None:
-    """By the file that `show --format pytest` makes of its trace: it fails there."""
+    """The pytest file of the trace, from `show --format pytest`, fails."""
     trace = load_trace(path)
     with pytest.raises(Violated) as broken:
         on_a_build(path, trace.engine.replace(" ", "=="))
@@ -100,9 +100,9 @@ def test_the_same_file_passes_where_the_finding_is_fixed(
 
 @pytest.mark.parametrize("release", RECORDED)
 def test_a_committed_trace_is_what_this_code_makes(release: str) -> None:
-    """Whole files: else `make traces`, and look at the difference."""
+    """Whole files are compared. If one differs, run `make traces` and look at the difference."""
     made = list(traces_again.made(RECORDED[release]))
-    assert [(each.path.name, each.why_not) for each in made if each.stale] == []
+    assert [(trace.path.name, trace.why_not) for trace in made if trace.stale] == []
 
 
 def test_the_file_of_a_finding_starts_its_build_itself(
@@ -114,7 +114,7 @@ def test_the_file_of_a_finding_starts_its_build_itself(
 
 
 def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pytest file of a trace, in this process, on an engine."""
+    """Run the pytest file of a trace, in this process, on an engine."""
     trace = load_trace(path)
     monkeypatch.setenv("SLOTPROOF_ENGINE", engine)
     test = folder / "test_it.py"
@@ -124,7 +124,7 @@ def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("release", MATRIX["columns"][:-2])
 def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], Engine]) -> None:
-    """What the table in docs/findings says of a build is there to be seen again."""
+    """Every finding in the table of docs/findings replays on its build."""
     engine = start(release)
     column = MATRIX["columns"].index(release)
     cells = [(row, row["cells"][column]) for row in MATRIX["rows"]]
@@ -133,12 +133,12 @@ def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], E
     for row, link in linked:
         trace = load_trace(FINDINGS / "matrix" / link)
         log = again(engine, trace)
-        clauses = {each.clause for each in log[-1].violations}
+        clauses = {violation.clause for violation in log[-1].violations}
         assert clauses & {trace.violations[0].clause, row["name"].partition("@")[0]}, row["name"]
 
 
 def test_the_double_count_is_found_and_shrunk_on_0_5_10(start: Callable[[str], Engine]) -> None:
-    """INV-ONCE, INV-SUM-FULL: at most 6 commands, without hints; gone in 0.5.23."""
+    """INV-ONCE, INV-SUM-FULL: at most 6 commands, without hints. Fixed in 0.5.23."""
     build = start("sglang==0.5.10.post1")
     outcome = campaign.run(build, "sglang", Plan({"p1": CONFIGS["p1"]}, examples=30))
     assert outcome.trace is not None and len(outcome.trace.rows) <= 6

@@ -1,4 +1,4 @@
-"""Patches on real builds: each that fits a release repairs what its trace shows there."""
+"""Patches on real builds: every patch that fits a release repairs the violation of its trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_FOR = {
         "swa-locked-full",
     },
 }
-"""Patches of bugs that a release does not have."""
+"""Patches of bugs absent from a release."""
 _FIRST = {"branch-of-aborted", "empty-first-turn", "replace-all-crash", "retracted-abort-waits"}
 OLDER = {
     "0.5.10.post1": {"branch-of-aborted", "swa-locked-full"},
@@ -52,10 +52,10 @@ OLDER = {
         "refused-token",
     },
 }
-"""Patches that older releases get: in 0.5.12 and 0.5.15, for one, a slot has no `kv`."""
+"""Patches for older releases. In 0.5.12 and 0.5.15, for one, a slot has no `kv`."""
 NOT_SHOWN = {("0.5.10.post1", "swa-locked-full")}
-"""There the engine's own check raises in the third step of the trace."""
-NOT_MENDED = {
+"""The engine's own check raises in the third step of the trace."""
+NOT_PATCHED = {
     "sglang-0.5.23-waits-rows",
     "sglang-0.5.23-waits-swa",
     "sglang-0.5.23-waits-behind-rows",
@@ -69,19 +69,19 @@ NOT_MENDED = {
     "sglang-0.5.18-aborted-for-others",
     "sglang-0.5.23-aborted-for-others",
 }
-"""Findings whose pages say that there is no patch."""
+"""Findings without a patch, according to their pages."""
 TRACES = [
     (release, path)
     for release in NOT_FOR
     for folder in (FINDINGS, FINDINGS / "gate")
     for path in sorted(folder.glob(f"sglang-{release}-*.itf.json"))
-    if path.name.removesuffix(".itf.json") not in NOT_MENDED
+    if path.name.removesuffix(".itf.json") not in NOT_PATCHED
 ]
 
 
 @pytest.fixture(scope="module")
 def patched() -> Iterator[Callable[..., Engine]]:
-    """Return a release with all patches that fit, or with those that are named."""
+    """Return a release with all patches that fit, or with the given patches."""
     engines: dict[tuple[str, ...], Engine] = {}
 
     def once(release: str, patches: tuple[str, ...] = ("all",)) -> Engine:
@@ -103,20 +103,20 @@ def test_the_trace_of_a_finding_is_clean_with_the_patches(
 ) -> None:
     trace = load_trace(path)
     log = play(patched(release), trace.setup, trace.commands, trace.passes).log
-    assert [str(each) for each in log[-1].violations] == []
+    assert [str(violation) for violation in log[-1].violations] == []
     assert len(log) == len(trace.commands)
 
 
 def clauses(engine: Engine, trace: Trace) -> set[str]:
     log = play(engine, trace.setup, trace.commands, trace.passes).log
-    return {each.clause for each in log[-1].violations}
+    return {violation.clause for violation in log[-1].violations}
 
 
 @pytest.mark.parametrize("release", [*OLDER, *NOT_FOR])
 def test_a_patch_that_fits_repairs_what_its_trace_shows(
     release: str, patched: Callable[..., Engine], python_of: Callable[[str], Path]
 ) -> None:
-    """`retract-finishes` was put in place where a slot has no `kv`, and each turn crashed."""
+    """`retract-finishes` was once applied to a slot without `kv`, and every turn crashed."""
     wanted = OLDER.get(release) or set(names(FOLDER)) - NOT_FOR[release]
     (root,) = python_of(release).parents[1].glob("lib/python3*/site-packages")
     assert {name for name in names(FOLDER) if Source(root).patch(FOLDER, name) is None} == wanted
@@ -127,7 +127,7 @@ def test_a_patch_that_fits_repairs_what_its_trace_shows(
         shown = [
             trace
             for trace in traces
-            if {each.clause for each in trace.violations}
+            if {violation.clause for violation in trace.violations}
             & clauses(patched(release, trace.patches), trace)
         ]
         assert bool(shown) != ((release, name) in NOT_SHOWN), f"{name}: which trace shows the bug?"

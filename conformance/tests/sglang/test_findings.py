@@ -1,5 +1,5 @@
-"""The scripts of `docs/findings/scripts`: each shows its finding on the release it is of, with
-SGLang alone, and none where the finding is patched. Traces are replayed in `test_builds.py`."""
+"""The scripts of `docs/findings/scripts` reproduce their findings on their releases, with SGLang
+alone. On fixed releases they reproduce nothing. `test_builds.py` replays the traces."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +52,7 @@ SHOWS = {
     "idle-slot-row": OLD,
     "page-16-window": OLD,
 }
-"""The release that each finding is shown on."""
+"""Release that reproduces the finding."""
 
 FIXED = {
     "double-count": NEW,
@@ -75,7 +75,7 @@ FIXED = {
     "own-row-waits": OLD,
     "swa-budget-waits": OLD,
 }
-"""A release where the same script shows nothing."""
+"""A release on which the same script reproduces nothing."""
 
 
 def test_every_script_is_run() -> None:
@@ -101,7 +101,7 @@ def test_a_script_shows_nothing_where_the_finding_is_fixed(
 
 @pytest.mark.parametrize("release", [OLD, NEW])
 def test_a_script_is_a_program(release: str, python_of: Callable[[str], Path]) -> None:
-    """As its page says how to run it."""
+    """The command is the one on its page."""
     name = "double-count" if release == OLD else "retract-finishes"
     command = [python_of(release), SCRIPTS / f"{name}.py"]
     done = finished(command, timeout=300)

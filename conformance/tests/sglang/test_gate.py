@@ -1,7 +1,7 @@
-"""The committed baseline of 0.5.23: its traces are still there, and a fault in the build is new.
+"""The committed baseline of 0.5.23: its traces still violate, and a fault in the build is new.
 
-Faults are put into the build itself (`broken_sessions.py`), two of them into what a known finding
-gets wrong, too.
+Faults are put into the build itself (`broken_sessions.py`). Two of them make the same variable
+wrong as a finding in the baseline.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ BASELINE = load(ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json")
 
 
 def gate(engine: Engine) -> Gate:
-    """The baseline on a build, its traces replayed."""
+    """Return the baseline's gate on a build, with its traces replayed."""
     it = Gate(engine, f"{engine.name} {engine.version}", BASELINE, Plan({}))
     it.replay()
     return it
 
 
 def found(engine: Engine, commands: list[Command]) -> Finding:
-    """What these, which are 1-minimal on the broken build, lead to."""
+    """Return the finding of commands that are 1-minimal on the broken build."""
     config = CONFIGS["p1"]
     log = play(engine, Setup(config), commands).log
     broken = log[-1].violations
@@ -61,7 +61,7 @@ def found(engine: Engine, commands: list[Command]) -> Finding:
 @pytest.mark.parametrize("release", [RELEASE])
 def test_every_committed_trace_is_still_there(release: str, start: Callable[[str], Engine]) -> None:
     it = gate(start(f"sglang=={release}"))
-    assert {each.file: each.status for each in it.replayed} == {
+    assert {trace.file: trace.status for trace in it.replayed} == {
         file: STILL_THERE for group in BASELINE.groups for file in group.traces
     }
     assert not any(group.unexplained for group in BASELINE.groups)

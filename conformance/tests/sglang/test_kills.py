@@ -1,4 +1,4 @@
-"""A real driver forks templates, examples and replays: they end with slotproof."""
+"""A real driver forks templates, examples and replays. All end with slotproof."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.processes import Descent
 
 pytestmark = [
     pytest.mark.sglang,
-    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here"),
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
 ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda each: each.name)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_nothing_is_left_of_a_killed_run(
     descent: Descent, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Also of a template that builds a scheduler, or a process at full load."""
+    """Not even a template building a scheduler, or a process at full load."""
     argv = [sys.executable, "-m", "slotproof.cli.app", "run"]
     argv += ["--engine", "sglang==0.5.23", "--step-timeout", "60", "--out", str(tmp_path)]
     process = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Options of a server on a real build: the search reaches each, and finds what is wrong there.
+"""Options of a server on a real build: the search reaches every option, and finds faults in it.
 
-Faults are put into the build itself (`broken_options.py`). Known bugs of the release are patched in
-both, and what its idle sessions hold is ignored.
+Faults are put into the build itself (`broken_options.py`). In every run the release's bugs are
+patched, and the clauses of bugs without a patch are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_options.py")
 NEW = "0.5.23"
 WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")
-"""Clauses of known bugs that have no patch."""
+"""Clauses of the release's bugs without a patch."""
 AT_WORK = {
     "p1-priority": 15,
     "p4-queue": 15,
@@ -41,7 +41,7 @@ AT_WORK = {
     "p4-own-timeouts": 10,
     "p1-branching": 20,
 }
-"""Examples within which it is reached."""
+"""Number of examples that suffice to reach the option."""
 
 
 def searched(build: Engine, config: str, examples: int) -> Outcome:
@@ -67,7 +67,7 @@ def test_an_option_is_at_work_and_nothing_is_found(
 @pytest.mark.parametrize(
     ("fault", "config", "examples", "clauses"),
     [
-        ("gives-way", "p1-priority", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("preempted", "p1-priority", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
         ("turned-away", "p4-queue", 60, {"INV-STEP.state"}),
         ("waits-too-long", "p1-timeouts", 60, {"INV-STEP.state"}),
         ("runs-too-long", "p1-timeouts", 60, {"INV-OWNER.lost", "INV-STEP.guard"}),
@@ -90,7 +90,7 @@ def test_a_fault_there_is_found(
     with closing(EngineSpec(program, step_timeout=60, start_timeout=300).open()) as build:
         outcome = searched(build, config, examples)
     assert outcome.trace is not None
-    assert clauses & {each.clause for each in outcome.trace.violations}
+    assert clauses & {violation.clause for violation in outcome.trace.violations}
 
 
 ENDED: dict[str, list[Command]] = {
@@ -108,19 +108,19 @@ ENDED: dict[str, list[Command]] = {
         {"do": "step", "n": 2},
     ],
 }
-"""A turn of s1 waits for too long, or finds the queue full."""
+"""A turn of s1 waits for too long, or meets a full queue."""
 
 
 @pytest.mark.parametrize(
-    ("release", "patches", "there"),
+    ("release", "patches", "bug"),
     [("0.5.18", (), True), ("0.5.18", ("all",), False), (NEW, (), False)],
 )
 @pytest.mark.parametrize("config", ENDED)
 def test_a_session_whose_turn_the_engine_ended_is_free(
-    config: str, release: str, patches: tuple[str, ...], there: bool, start: Callable[..., Engine]
+    config: str, release: str, patches: tuple[str, ...], bug: bool, start: Callable[..., Engine]
 ) -> None:
-    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more; not patched."""
+    """INV-INFLIGHT.iff: unpatched, 0.5.18 leaves the turn in flight and refuses every later one."""
     opened: Command = {"do": "open", "session": "s1"}
     setup = Setup(chosen([config])[config])
     log = play(start(f"sglang=={release}", patches), setup, [opened, *ENDED[config]]).log
-    assert ("INV-INFLIGHT.iff" in {each.clause for each in log[-1].violations}) is there
+    assert ("INV-INFLIGHT.iff" in {violation.clause for violation in log[-1].violations}) is bug

@@ -1,4 +1,4 @@
-"""The recorder in a scheduler that runs its own event loop; `make test-sglang`."""
+"""The recorder in a scheduler with its own event loop: `make test-sglang`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FEED: list[list[Command]] = [
     [{"do": "close", "session": "s1"}],
     *NOTHING * 2,
 ]
-"""Three turns of a session, the last of them aborted, and a plain request."""
+"""Three turns of a session, with the last aborted, and a plain request."""
 
 
 WINDOW_FEED: list[list[Command]] = [
@@ -62,7 +62,7 @@ def live(
     config: Any = None,
     **settings: str,
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Run the loop with the recorder on: the log, and how the process ended."""
+    """Run the loop with the recorder on. Return the log and the finished process."""
     python = of_release(f"sglang=={release}").python
     shape = {"page_size": 4, "context_len": 64, **(config or {})}
     script: dict[str, Any] = {"config": shape, "feed": feed}
@@ -94,7 +94,7 @@ def test_a_plain_scenario_conforms(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("draft", [0, 3])
 def test_the_loop_of_production(draft: int, tmp_path: Path) -> None:
-    """Overlap scheduling, with and without speculative rounds: results are told when they come."""
+    """Overlap scheduling, with and without speculative rounds: results are logged on arrival."""
     config = {"overlap": True, "draft": draft, "context_len": 96}
     log, done = live("0.5.23", tmp_path, FEED, config=config)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -107,20 +107,20 @@ def test_the_loop_of_production(draft: int, tmp_path: Path) -> None:
 
 
 def test_sessions_that_keep_no_slot(tmp_path: Path) -> None:
-    """Their turns are requests with the prompt that the engine puts together, beside the others."""
+    """Their turns are requests with a prompt assembled by the engine, beside plain requests."""
     feed = [*FEED[:-4], [turn("p2", 12, 3, None, 1)], *NOTHING * 5, *FEED[-4:]]
     log, done = live("0.5.23", tmp_path, feed, config={"branching": True})
     assert done.returncode == 0, done.stderr[-2000:]
     verdict = judging.validate(files_of(log))
     assert not verdict.violations, verdict.violations
     told = [line["command"] for line in recorded(log) if "command" in line]
-    sent = {each["rid"]: each for each in told if each["do"] == "submit"}
+    sent = {submit["rid"]: submit for submit in told if submit["do"] == "submit"}
     assert sent["p2"]["session"] is None and sent["p2"]["tokens"]["count"] == 12
-    assert [each["session"] for each in told if each["do"] == "open"] == ["s1"]
+    assert [command["session"] for command in told if command["do"] == "open"] == ["s1"]
 
 
 def test_the_double_count_is_in_the_log_of_the_server_that_it_killed(tmp_path: Path) -> None:
-    """INV-ONCE.reported, INV-SUM-FULL.reported (22213); 0.5.10's own check ends the server."""
+    """INV-ONCE.reported, INV-SUM-FULL.reported (22213). The check of 0.5.10 ends the server."""
     log, done = live("0.5.10.post1", tmp_path, FEED)
     assert done.returncode != 0 and "AssertionError" in done.stderr
     verdict = judging.validate(files_of(log))
@@ -152,12 +152,12 @@ def test_a_sliding_window(release: str, page: int, pages: str, tmp_path: Path) -
 
 
 def recorded(log: Path) -> list[dict[str, Any]]:
-    """Every line that is there."""
+    """Return every line of the log."""
     return [json.loads(line) for file in files_of(log) for line in file.read_text().splitlines()]
 
 
 def test_less_can_be_recorded(tmp_path: Path) -> None:
-    """The state now and then, no pages: said, and the events are judged."""
+    """The state in every fourth line, without pages: the report names both as missing."""
     settings = {"SLOTPROOF_RECORD_EVERY": "4", "SLOTPROOF_RECORD_PAGES": "0"}
     log, _ = live("0.5.23", tmp_path, FEED, **settings)
     verdict = judging.validate(files_of(log))
@@ -179,7 +179,7 @@ def test_less_can_be_recorded(tmp_path: Path) -> None:
 def test_tokens_are_in_the_log_where_they_are_asked_for(
     release: str, settings: dict[str, str], tmp_path: Path
 ) -> None:
-    """INV-HISTORY: with tokens, and with hashes in their place."""
+    """INV-HISTORY: with tokens, and with hashes instead of tokens."""
     strict = {"SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "0"}
     log, done = live(release, tmp_path, FEED[:16], **settings, **strict)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -205,7 +205,7 @@ FLUSHED: list[list[Command]] = [
     [{"do": "flush"}],
     *NOTHING,
 ]
-"""A flush takes the slot and the tree."""
+"""A flush drops the slot and the tree."""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ FLUSHED: list[list[Command]] = [
 def test_no_tensor_is_read_for_figures(
     release: str, window: dict[str, int], tmp_path: Path
 ) -> None:
-    """A read would wait for the device: in `device`, live_loop.py lets it raise."""
+    """A read would wait for the device. With `device`, live_loop.py makes a read raise."""
     log, done = live(
         release,
         tmp_path,
@@ -241,14 +241,14 @@ def test_no_tensor_is_read_for_figures(
 
 
 def test_a_tensor_that_is_read_is_seen(tmp_path: Path) -> None:
-    """The test above bites: with pages, on what nobody says is a device, the recorder reads."""
+    """Proof of the test above: with pages on an unreported device, the recorder reads a tensor."""
     _, done = live("0.5.23", tmp_path, FEED[:2], config={"device": 2})
     assert done.returncode == 0
     assert "recorder off: the recorder failed: RuntimeError: device: tolist" in done.stderr
 
 
 def test_several_files_of_a_server(tmp_path: Path) -> None:
-    """Each begins with a state, and can be judged without those before."""
+    """Every file begins with a state, and can be judged without earlier files."""
     settings = {"SLOTPROOF_RECORD_MEGABYTES": "1", "SLOTPROOF_RECORD_FILES": "150"}
     log, done = live("0.5.23", tmp_path, FEED, SLOTPROOF_RECORD_PAGES="0", **settings)
     assert done.returncode == 0 and "recorder off" not in done.stderr
@@ -259,7 +259,7 @@ def test_several_files_of_a_server(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """One line, and the server runs on; the log is judged up to there."""
+    """The recorder prints one line, and the server continues. The log can be judged to its end."""
     log, done = live("0.5.23", tmp_path, FEED, config={"room": 9000})
     said = [line for line in done.stderr.splitlines() if line.startswith("slotproof: ")]
     assert done.returncode == 0 and len(said) == 2, done.stderr[-2000:]
@@ -271,7 +271,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_where_the_recorder_stays_off(tmp_path: Path) -> None:
-    """One line, and the server runs: another loop, a file that can't be made, a bad value."""
+    """One line, and the server runs: another loop, an impossible file, a bad value."""
     for number, (loop, settings, text) in enumerate(
         [
             ("event_loop_pp", {}, "recorder off: event_loop_pp is not recorded, only"),

@@ -1,4 +1,4 @@
-"""The regressions: diffs that fit the release, and the program that runs the gate on them."""
+"""Regressions: diffs that fit the release, and the program that runs the gate on patched copies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTED = re.findall(r"^\| `(\d\d-[\w-]+)` \| `([\w.]+)` \|", LIST.read_text("utf
 
 
 def bodies(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the name and the code of each function that lies in no other function."""
+    """Yield the name and the code of every function outside other functions."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             yield inside + node.name, ast.dump(node)

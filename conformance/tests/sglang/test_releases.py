@@ -1,4 +1,4 @@
-"""Each SGLang release that the driver serves, in short; `make test` takes two of them."""
+"""Every SGLang release served by the driver, in short. `make test` runs two of them."""
 
 import ast
 import os
@@ -23,14 +23,14 @@ RELEASES = ("0.5.10.post1", *(f"0.5.{n}" for n in range(11, 24)))
 OLD = "0.5.10.post1"
 DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 REFUSED = "INV-ANSWER.nothing"
-"""Of every release: docs/findings/refused-token.md."""
+"""Violated by every release: docs/findings/refused-token.md."""
 REPORTED = (
     "INV-SUM-FULL.reported",
     "INV-ONCE.reported",
     "INV-CHECKER.figures",
     "INV-CHECKER.alarm",
 )
-"""The double count of 0.5.10, which only its own check says."""
+"""The double count of 0.5.10, reported only by its own check."""
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -61,7 +61,7 @@ LIVES: dict[str, tuple[str, list[Command]]] = {
     "stop token": ("p1", [OPEN, {**turn("r1", 3, 6), "stop": [119, 207, 203]}, steps(8)]),
     "timeout": ("p1", [OPEN, turn("r1", 3, 2), steps(4), {"do": "tick", "seconds": 1000}]),
 }
-"""What every release does right, by name: configuration and commands."""
+"""Lives handled right by every release, by name: configuration and commands."""
 
 LATER: dict[str, tuple[str, list[Command]]] = {
     "a running turn is aborted": (
@@ -110,15 +110,15 @@ LATER: dict[str, tuple[str, list[Command]]] = {
         ],
     ),
 }
-"""What releases after 0.5.10 do right: #22790, #21875, #22897."""
+"""Lives handled right after 0.5.10: #22790, #21875, #22897."""
 
 
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
-    """Nothing is found, the engine's own check agrees, and all memory comes back."""
+    """Check that no clause is violated, the engine's own check agrees, and all memory is freed."""
     aside = (*(REPORTED if build.version == OLD else ()), REFUSED)
     commands = [*commands, CLOSE, steps(2)]
     referee = play(build, Setup(CONFIGS[config], ignored=aside), commands)
-    assert [str(each) for each in referee.log[-1].violations] == []
+    assert [str(violation) for violation in referee.log[-1].violations] == []
     snapshots = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     checks = [snapshot["checker"] for snapshot in snapshots if snapshot["checker"]["ran"]]
     assert checks and all(set(check["pools"]) == {"full"} for check in checks)
@@ -131,7 +131,7 @@ def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee
 
 @pytest.mark.parametrize("life", LIVES)
 def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
-    """INV-STEP, INV-CONTENT.tokens, INV-DRAIN: in lockstep with the spec, tokens as without a
+    """INV-STEP, INV-CONTENT.tokens, INV-DRAIN: lockstep with the spec, and tokens as without a
     cache."""
     referee = lived(build, *LIVES[life])
     assert referee.coverage.checked["INV-CONTENT"] >= int(life != "no new token")
@@ -149,10 +149,10 @@ def test_what_releases_after_0_5_10_do_right(build: ProcessEngine, life: str) ->
 
 
 def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> None:
-    """INV-INFLIGHT, INV-HISTORY: docs/findings/retract-finishes.md; before it, #22862."""
+    """INV-INFLIGHT, INV-HISTORY: docs/findings/retract-finishes.md. In 0.5.10 the bug is #22862."""
     commands = [OPEN, turn("r1", 2, 8), steps(2), {"do": "retract"}, STEP]
-    found = play(build, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log[-1]
-    clauses = {violation.clause for violation in found.violations}
+    entry = play(build, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log[-1]
+    clauses = {violation.clause for violation in entry.violations}
     if build.version == OLD:
         assert "INV-OWNER.lost" in clauses
     else:
@@ -176,12 +176,12 @@ main.main()
 def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
     tmp_path: Path, release: str, python_of: Callable[[str], Path]
 ) -> None:
-    """INV-CONTENT.tokens: the KV is negated in the third iteration; the figures stay right."""
+    """INV-CONTENT.tokens: the KV is negated in the third iteration. The figures stay right."""
     script = tmp_path / "evil.py"
     script.write_text(EVIL)
-    found = {**os.environ, "PYTHONPATH": str(DRIVER)}
+    environment = {**os.environ, "PYTHONPATH": str(DRIVER)}
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
-    with closing(ProcessEngine([str(python_of(release)), str(script)], 60, found)) as engine:
+    with closing(ProcessEngine([str(python_of(release)), str(script)], 60, environment)) as engine:
         log = play(engine, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
@@ -202,19 +202,19 @@ main.main()
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        ("os.abort()", "the process that replays turns died (SIGABRT)"),
+        ("os.abort()", "the replay process died (SIGABRT)"),
         ("raise OSError('no pages')", "replaying a turn alone: OSError: no pages"),
     ],
 )
 def test_a_replay_that_dies_is_no_garbage_on_the_wire(
     tmp_path: Path, work: str, said: str, python_of: Callable[[str], Path]
 ) -> None:
-    """INV-ALIVE.crash: told as it is, and the next example runs."""
+    """INV-ALIVE.crash: the report quotes the crash, and the next example runs."""
     script = tmp_path / "evil.py"
     script.write_text(REPLAYS.format(work))
-    found = {**os.environ, "PYTHONPATH": str(DRIVER)}
+    environment = {**os.environ, "PYTHONPATH": str(DRIVER)}
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
-    with closing(ProcessEngine([str(python_of("0.5.23")), str(script)], 60, found)) as engine:
+    with closing(ProcessEngine([str(python_of("0.5.23")), str(script)], 60, environment)) as engine:
         for _ in range(2):
             log = play(engine, Setup(CONFIGS["p1"], ignored=REPORTED), commands).log
             (violation,) = log[-1].violations
@@ -226,19 +226,19 @@ def test_a_replay_that_dies_is_no_garbage_on_the_wire(
 def test_methods_that_make_transitions_are_there(
     release: str, python_of: Callable[[str], Path]
 ) -> None:
-    """By their names in the sources: who reads a trace looks for them."""
+    """Readers of a trace search the sources for these names."""
     (folder,) = python_of(release).parents[1].glob("lib/python3.*/site-packages/sglang/srt")
-    there = set()
+    defined = set()
     for path in (
         path
         for part in ("managers", "mem_cache", "session")
         for path in (folder / part).rglob("*.py")
     ):
-        for each in ast.parse(path.read_text()).body:
-            if isinstance(each, ast.ClassDef):
-                inner = (node.name for node in each.body if isinstance(node, ast.FunctionDef))
-                there |= {f"{each.name}.{name}" for name in inner}
-            elif isinstance(each, ast.FunctionDef):
-                there.add(each.name)
+        for definition in ast.parse(path.read_text()).body:
+            if isinstance(definition, ast.ClassDef):
+                inner = (node.name for node in definition.body if isinstance(node, ast.FunctionDef))
+                defined |= {f"{definition.name}.{name}" for name in inner}
+            elif isinstance(definition, ast.FunctionDef):
+                defined.add(definition.name)
     named = {name for methods in methods_of(f"sglang {release}").values() for name in methods}
-    assert len(named) > 20 and named <= there
+    assert len(named) > 20 and named <= defined

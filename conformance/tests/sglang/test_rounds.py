@@ -26,30 +26,30 @@ SCRIPTED = ("0.5.13", "0.5.15", "0.5.18", NEW)
 
 
 def rounds(rid: str, *accepted: int) -> list[Command]:
-    """Rounds that accept so many tokens, one after the other."""
-    asked: list[Command] = [{"do": "accept", "rid": rid, "tokens": each} for each in accepted]
-    return [command for each in asked for command in (each, STEP)]
+    """Return consecutive rounds that accept these numbers of tokens."""
+    asked: list[Command] = [{"do": "accept", "rid": rid, "tokens": count} for count in accepted]
+    return [command for accept in asked for command in (accept, STEP)]
 
 
 END: list[Command] = [{"do": "close", "session": "s1"}, {"do": "step", "n": 2}]
 OVERSHOT = [OPEN, turn("r1", 5, 8), STEP, *rounds("r1", 3, 2, 4)]
-"""Eight tokens, the last of them in a round that accepts two more."""
+"""Eight tokens, with the last in a round that accepts two more."""
 
 
 @pytest.mark.parametrize("release", SCRIPTED)
 def test_requests_of_rounds_ask_for_the_logprobs_of_their_prompts(
     release: str, start: Callable[[str], Engine]
 ) -> None:
-    """A round has them by request, a step without drafts by token."""
+    """Rounds report logprobs per request, steps without drafts per token."""
     config = replace(CONFIGS["p4-draft"], logprobs=True)
     referee = play(start(f"sglang=={release}"), Setup(config), [*OVERSHOT, *END])
-    assert [str(each) for each in referee.log[-1].violations] == []
+    assert [str(violation) for violation in referee.log[-1].violations] == []
     shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     assert any("logprobs" in snapshot.get("options", ()) for snapshot in shown)
 
 
 def decoded(referee: Referee) -> list[tuple[int, int]]:
-    """d and k of every round."""
+    """Return d and k of every round."""
     shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     told = [event for snapshot in shown for event in snapshot["events"]]
     return [(event[3]["d"], event[3]["k"]) for event in told if event[0] == "T-DECODE"]
@@ -66,8 +66,8 @@ def test_a_round_commits_what_was_asked_for_and_an_overshoot_is_trimmed(
     width = CONFIGS[config].draft + 1
     commands = [*OVERSHOT, turn("r2", 3, 2), STEP, *rounds("r2", 3), *END]
     referee = play(start(f"sglang=={release}"), Setup(CONFIGS[config]), commands)
-    assert [str(each) for each in referee.log[-1].violations] == []
-    asked = [min(each, width) for each in (3, 2, 4, 3)]
+    assert [str(violation) for violation in referee.log[-1].violations] == []
+    asked = [min(count, width) for count in (3, 2, 4, 3)]
     assert [k for _, k in decoded(referee)][:2] == asked[:2]
     assert max(d for d, _ in decoded(referee)) > width, "allocated ahead"
     assert referee.coverage.checked["INV-CONTENT"] == 2
@@ -86,19 +86,19 @@ def test_the_row_is_as_wide_as_the_build_made_it(
 def test_the_last_token_of_a_turn_is_trusted_before_it_has_kv(
     release: str, start: Callable[[str], Engine]
 ) -> None:
-    """A turn ends where a round does: the slot says that one position more is committed, and the
-    next turn computes other tokens. No other round is in flight without overlap scheduling."""
+    """A turn ends with its round. The slot counts one committed position too many, so the next turn
+    computes other tokens. Without overlap scheduling no other round is in flight."""
     commands = [OPEN, turn("r1", 4, 3), STEP, *rounds("r1", 2), turn("r2", 2, 6), STEP, STEP]
     build = start(f"sglang=={release}")
-    found = play(build, Setup(CONFIGS["p1-draft"]), commands).log[-1].violations
-    assert [each.clause for each in found] == ["INV-STEP.state"]
+    violations = play(build, Setup(CONFIGS["p1-draft"]), commands).log[-1].violations
+    assert [violation.clause for violation in violations] == ["INV-STEP.state"]
     aside = Setup(CONFIGS["p1-draft"], ignored=("INV-STEP.state",))
-    found = play(build, aside, [*commands, {"do": "step", "n": 6}]).log[-1].violations
-    assert [each.clause for each in found] == ["INV-CONTENT.tokens"]
+    violations = play(build, aside, [*commands, {"do": "step", "n": 6}]).log[-1].violations
+    assert [violation.clause for violation in violations] == ["INV-CONTENT.tokens"]
 
 
 AGAIN = [*OVERSHOT, turn("r2", 0, 2), STEP]
-"""The last token once more: what the slot has of it is given back first."""
+"""The last token again: its position in the slot is freed first."""
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_a_fault_is_seen(
     program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault}"
     with closing(EngineSpec(program, step_timeout=30).open()) as build:
         log = play(build, Setup(CONFIGS[config]), [*commands, *END]).log
-    assert clauses <= {each.clause for each in log[-1].violations}
+    assert clauses <= {violation.clause for violation in log[-1].violations}

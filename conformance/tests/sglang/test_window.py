@@ -1,6 +1,6 @@
-"""The sliding-window pool of real builds: what the driver shows of it can be wrong, and is seen.
+"""The sliding-window pool of real builds: the referee finds faults in it.
 
-Faults are put into the build itself (`broken_window.py`), or are bugs that an old release had.
+Faults are put into the build itself (`broken_window.py`), or are bugs of old releases.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ TURNS: list[Command] = [
     {"do": "close", "session": "s1"},
     {"do": "step", "n": 2},
 ]
-"""Two turns long enough for the cursor to pass the prompt, then everything goes back."""
+"""Two turns long enough for the cursor to pass the prompt. At the end all memory is freed."""
 
 
 @pytest.mark.parametrize("config", ["p1-swa", "p4-swa"])
@@ -68,7 +68,7 @@ def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(
 def test_tokens_are_an_oracle_where_attention_knows_of_the_window(
     release: str, knows: bool, start: Callable[[str], Engine]
 ) -> None:
-    """INV-CONTENT.tokens: up to 0.5.12 attention on a CPU reads what slid out and was freed."""
+    """INV-CONTENT.tokens: up to 0.5.12, attention on a CPU reads freed positions."""
     build = start(f"sglang=={release}")
     assert ("tokens with a sliding window" in build.capabilities.not_observed) is not knows
     for config, expected in (("p1", True), ("p1-swa", knows)):
@@ -92,14 +92,14 @@ def test_a_fault_in_the_second_pool_is_seen(
     program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault}"
     with closing(EngineSpec(program, step_timeout=30).open()) as build:
         log = play(build, Setup(CONFIGS["p1-swa"]), TURNS).log
-    assert clauses <= {each.clause for each in log[-1].violations}
+    assert clauses <= {violation.clause for violation in log[-1].violations}
 
 
 @pytest.mark.parametrize(
     "name", ["sglang-0.5.18-swa-deferred-free", "sglang-0.5.12-swa-locked-full"]
 )
 def test_what_old_releases_got_wrong_is_fixed(name: str, start: Callable[[str], Engine]) -> None:
-    """`test_builds.py` replays the same traces on the releases that have the bugs."""
+    """`test_builds.py` replays the same traces on releases with the bugs."""
     trace = load_trace(FINDINGS / f"{name}.itf.json")
     build = start(f"sglang=={NEW}")
     log = play(build, trace.setup, trace.commands).log

@@ -1,9 +1,9 @@
-"""Commands in the documents, run as they are written; their output is that shown.
+"""Commands in the documents produce the output shown below them.
 
-A block that begins with ```` ```console ```` is a session: lines with ``$`` are commands, run in
-one folder per page, in order; below each is its output, where ``…`` stands for any lines, at an
-end for the rest of a line. ``$ echo $?`` shows the exit status. Python files that a page
-shows above a session (a block with ``title="name.py"``) are in the folder.
+A block that begins with ```` ```console ```` is a session. Lines with ``$`` are commands, run in
+order in one folder per page. The lines below are the output: ``…`` stands for any lines, or at an
+end for the rest of a line. ``$ echo $?`` shows the exit status. The folder has the Python files
+shown above the session (blocks with ``title="name.py"``).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if SESSION.search(
 
 
 def steps(page: str) -> list[tuple[str, list[str]]]:
-    """Every command of a page and the lines below it."""
-    found: list[tuple[str, list[str]]] = []
+    """Return the commands of a page, with the lines below each."""
+    commands: list[tuple[str, list[str]]] = []
     for block in SESSION.findall(page):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append((line[2:], []))
+                commands.append((line[2:], []))
             else:
-                found[-1][1].append(line)
-    return found
+                commands[-1][1].append(line)
+    return commands
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The documents, the example drivers, one that parses outside of its try, ``python``."""
+    """A folder with the documents, the example drivers, the faulty `rude.py`, and ``python``."""
     for name in ("toy.py", "toy.js"):
         shutil.copy(EXAMPLES / name, tmp_path)
     guarded = "    try:\n        message = json.loads(line)\n"
@@ -54,7 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "bin").mkdir()
     for name, rest in (("python", ""), ("slotproof", " -P -m slotproof.cli.app")):
-        command = tmp_path / "bin" / name  # not a link: a venv is known by where its Python lies
+        command = tmp_path / "bin" / name  # not a link: a venv is found by the path of its Python
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{rest} "$@"\n')
         command.chmod(0o755)
     monkeypatch.chdir(tmp_path)
@@ -64,15 +64,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
     monkeypatch.setattr("slotproof.driver_checks.answers.PATIENCE", 5.0)
-    monkeypatch.setattr("slotproof.cli.progress_line.EVERY", 1e9)  # no line, however slow it is
+    # No progress line, on a slow machine either.
+    monkeypatch.setattr("slotproof.cli.progress_line.EVERY", 1e9)
     known = dict(MUTANTS)
     yield tmp_path
-    MUTANTS.clear()  # a page adds one
+    MUTANTS.clear()  # A page adds a mutant.
     MUTANTS.update(known)
 
 
 def expect(command: str, shown: list[str], output: list[str]) -> None:
-    """Lines as shown; ``…`` stands for any lines, at an end for the rest of a line."""
+    """Check that the output matches the lines shown."""
     at, skip = 0, False
     for line in shown:
         if line == "…":
@@ -87,7 +88,7 @@ def expect(command: str, shown: list[str], output: list[str]) -> None:
         assert fits, f"$ {command}\n“{line}” is not in the output:\n" + "\n".join(output[at:])
         at, skip = fits[0] + 1, False
     assert skip or at == len(output) or (shown and shown[-1].endswith("…")), (
-        f"$ {command}\nthe output goes on:\n" + "\n".join(output[at:])
+        f"$ {command}\nmore output than shown:\n" + "\n".join(output[at:])
     )
 
 
@@ -96,7 +97,7 @@ def expect(command: str, shown: list[str], output: list[str]) -> None:
 def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text()
     if "$ node " in text and shutil.which("node") is None:
-        pytest.skip("toy.js needs Node.js, which is not here")
+        pytest.skip("toy.js needs Node.js")
     for name, content in FILE.findall(text):
         (folder / name).write_text(content)
     last = 0
@@ -119,7 +120,7 @@ def test_pages_have_commands() -> None:
 
 
 def test_code_of_the_mutants_is_theirs() -> None:
-    """The pages of the five bugs show the mutants as they are."""
+    """The pages of the five bugs show the mutants' current code."""
     source = "".join(
         path.read_text() for path in (ROOT / "impl" / "slotproof_engine" / "mutants").glob("*.py")
     )

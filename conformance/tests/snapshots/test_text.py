@@ -1,7 +1,7 @@
-"""The exact text that people see.
+"""The exact text of the command line's output.
 
-``SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest conformance/tests/snapshots`` writes the
-files beside this one anew; look at the difference before you commit it.
+``SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest conformance/tests/snapshots`` rewrites the files beside this
+one. Look at the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def compare(name: str, text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths in texts are short, and the same everywhere."""
     monkeypatch.chdir(HERE)
     monkeypatch.setenv("COLUMNS", "100")
@@ -47,12 +47,12 @@ def test_show(cli: Any) -> None:
 
 @pytest.mark.parametrize("form", ["text", "markdown", "pytest"])
 def test_show_in_every_form(form: str, cli: Any) -> None:
-    """A stored trace of #22862 with its iterations; the page is tested in a browser."""
+    """A stored trace of #22862 with its iterations. Tests in a browser cover the page."""
     compare(f"show-{form}", cli(["show", "--format", form, DETAILED]))
 
 
 def test_show_as_an_issue(cli: Any) -> None:
-    """What can be pasted upstream; the script that it folds away has the harness in it."""
+    """An issue to paste upstream. Its folded script contains the harness."""
     trace = HERE.parents[2] / "docs" / "findings" / "sglang-0.5.18-stub-takes-slot.itf.json"
     shown = cli(["show", "--format", "issue", str(trace)])
     compare(

@@ -1,9 +1,9 @@
-"""Systematic mutants × a run by default: ``make mutants``, ``N=400``, ``SEED=0``.
+"""Run the default search on systematic mutants: ``make mutants``, ``N=400``, ``SEED=0``.
 
-Each mutant has a fork of this process, in which all is imported, and a campaign as
-``slotproof run --engine reference`` has it, up to the first finding. One that the run says
-nothing of is recorded with its reason in ``survivors.toml``, or it is a hole: the status is 1.
-Where a raise in its place survives too, no command reaches it.
+Each mutant gets a fork of this process, with everything imported, and a campaign as in ``slotproof
+run --engine reference``, up to the first finding. A survivor is recorded in ``survivors.toml``
+with its reason, or it is a hole: the exit status is 1. If a raise in its place survives too, no
+command reaches it.
 """
 
 from __future__ import annotations
@@ -38,43 +38,42 @@ from tests.systematic.places import SystematicMutant, drawn, systematic
 
 RECORD = Path(__file__).with_name("survivors.toml")
 EXCUSED = ("equivalent", "unreachable", "policy")
-"""Nobody could see it; no command reaches it, as a raise shows; a sentence of the spec, which the
-reason names, allows it. What else is recorded is open: a hole."""
+"""Equivalent: invisible from outside. Unreachable: no command reaches it, as a raise shows. Policy:
+a sentence of the spec, named in the reason, allows it. Any other record is open: a hole."""
 SECONDS = 1200.0
-"""For a run: far more than it takes. What is still running then is no kill."""
+"""Time limit of a run, in seconds. It is generous: a run cut off by it is no kill."""
 MEMORY = 8 << 30
-"""Bytes that a mutant may take: what a list without end has by the step time-out, not all there
-are."""
+"""Memory limit of a mutant, in bytes: the size of an endless list at the step timeout."""
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a mutant."""
+    """Result of a mutant."""
 
     name: str
     operator: str
     fate: str
-    """killed, survives, unreachable, inconclusive, stuck; or as what it is recorded."""
+    """killed, survives, unreachable, inconclusive, stuck, died, or the recorded kind."""
     by: str = ""
-    """The clause; why a run is inconclusive."""
+    """Violated clause, or the reason for an inconclusive run."""
     config: str = ""
     example: int = 0
-    """Which one showed it."""
+    """Number of the example with the violation."""
     seconds: float = 0.0
 
 
 def recorded() -> dict[str, tuple[str, str]]:
-    """By name: of which kind a survivor is, and why."""
-    found = tomllib.loads(RECORD.read_text(encoding="utf-8")).get("survivor", [])
-    return {each["name"]: (each["kind"], each["reason"]) for each in found}
+    """Return the kind and the reason of each recorded survivor, by name."""
+    survivors = tomllib.loads(RECORD.read_text(encoding="utf-8")).get("survivor", [])
+    return {survivor["name"]: (survivor["kind"], survivor["reason"]) for survivor in survivors}
 
 
 class _Fork:
-    """A process of its own for a mutant, or for a raise in its place."""
+    """A forked process for a mutant, or for a raise in its place."""
 
     def __init__(self, mutant: SystematicMutant, plan: Plan, survived: Fate | None = None) -> None:
         self.mutant, self.survived = mutant, survived
-        """What is known of the mutant where this is a raise in its place."""
+        """The mutant's result, if this process has a raise in its place."""
         self.begin = time.monotonic()
         context = multiprocessing.get_context("fork")
         self.pipe, told = context.Pipe(duplex=False)
@@ -84,7 +83,7 @@ class _Fork:
         told.close()
 
     def end(self) -> Fate:
-        """What it came to, by now; it is no more."""
+        """Kill the process and return its result."""
         said: dict[str, Any] = {"fate": "stuck"}
         if self.pipe.poll():
             try:
@@ -102,22 +101,22 @@ class _Fork:
 
 
 def _mutated(mutant: SystematicMutant, plan: Plan, told: Connection, raises: bool) -> None:
-    """In that process: one campaign, and what it comes to."""
+    """Run one campaign in the forked process, and send its result."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
 
     def keep(findings: list[Finding]) -> None:
-        """The first finding is enough; nothing is shrunk."""
-        for each in findings:
-            clause, config = each.trace.violations[0].clause, each.trace.config_name
-            told.send({"fate": "killed", "by": clause, "config": config, "example": each.first})
+        """Send the first finding and exit, without shrinking."""
+        for finding in findings:
+            clause, config = finding.trace.violations[0].clause, finding.trace.config_name
+            told.send({"fate": "killed", "by": clause, "config": config, "example": finding.first})
             os._exit(0)
 
     engine = EngineSpec("reference").open()
     (mutant.apply_raise if raises else mutant.apply)()
     try:
         outcome = campaign.run(engine, "reference", plan, keep=keep)
-    except EngineUnusable:  # which is told, and ends with status 2
+    except EngineUnusable:  # The run reports it and ends with status 2.
         told.send({"fate": "killed", "by": "unusable"})
         os._exit(0)
     summary = report.summary(outcome, plan, engine.capabilities)
@@ -132,11 +131,13 @@ def _mutated(mutant: SystematicMutant, plan: Plan, told: Connection, raises: boo
 def run(
     mutants: Iterable[SystematicMutant], plan: Plan, jobs: int, seconds: float = SECONDS
 ) -> Iterator[Fate]:
-    """What becomes of each, as it is known; so many processes at once.
+    """Yield the result of every mutant as it ends, with ``jobs`` processes at once.
 
-    One that survives has a second process, with a raise in its place.
+    A survivor gets a second process, with a raise in its place.
     """
-    waiting: deque[tuple[SystematicMutant, Fate | None]] = deque((each, None) for each in mutants)
+    waiting: deque[tuple[SystematicMutant, Fate | None]] = deque(
+        (mutant, None) for mutant in mutants
+    )
     working: dict[Connection, _Fork] = {}
     while waiting or working:
         while waiting and len(working) < jobs:
@@ -145,7 +146,7 @@ def run(
             working[fork.pipe] = fork
         ended = wait(list(working), 1.0)
         late = time.monotonic() - seconds
-        for pipe in [each for each in working if each in ended or working[each].begin < late]:
+        for pipe in [end for end in working if end in ended or working[end].begin < late]:
             fork = working.pop(pipe)
             fate = fork.end()
             if fate.fate == "survives" and fork.survived is None:
@@ -154,27 +155,27 @@ def run(
                 yield fate
 
 
-# By hand ----------------------------------------------------------------------------------------
+# Command line -----------------------------------------------------------------------------------
 
 
 def main() -> int:
-    """Run the mutants that are drawn, and tell; 1 where one survives that is not recorded."""
+    """Run the drawn mutants and report. Return 1 if one survives without a record."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("--sample", type=int, default=400, help="How many are drawn.")
-    parser.add_argument("--seed", type=int, default=0, help="Which are drawn.")
+    parser.add_argument("--sample", type=int, default=400, help="Number of mutants to draw.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the draw.")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help="Default: as in a run.")
     parser.add_argument("--jobs", type=int, default=1, help="Processes at once.")
-    parser.add_argument("--again", action="store_true", help="Run those that are recorded too.")
-    parser.add_argument("--name", action="append", help="These alone, recorded or not.")
+    parser.add_argument("--again", action="store_true", help="Run recorded survivors too.")
+    parser.add_argument("--name", action="append", help="Run only this mutant, even if recorded.")
     parser.add_argument(
-        "--log", type=Path, help="A line of JSON for each; those that are there are not run again."
+        "--log", type=Path, help="Results, a line of JSON each. Listed mutants are not run again."
     )
     asked = parser.parse_args()
-    torch.set_num_threads(1)  # forked processes can't share the threads of this one
+    torch.set_num_threads(1)  # Forked processes can't share this process's threads.
     every = list(systematic())
     chosen = drawn(every, asked.sample, asked.seed)
     if asked.name:
-        chosen = [each for each in every if each.name in asked.name]
+        chosen = [mutant for mutant in every if mutant.name in asked.name]
     known = {} if asked.again or asked.name else recorded()
     campaign.run(
         EngineSpec("reference").open(),
@@ -182,17 +183,17 @@ def main() -> int:
         Plan({}, examples=25).of(InProcessEngine().capabilities),
     )
     fates = {
-        each.name: Fate(each.name, each.operator, known[each.name][0])
-        for each in chosen
-        if each.name in known
+        mutant.name: Fate(mutant.name, mutant.operator, known[mutant.name][0])
+        for mutant in chosen
+        if mutant.name in known
     }
-    say(f"{len(chosen)} of {len(every)} mutants, seed {asked.seed}; {len(fates)} are recorded")
+    say(f"{len(chosen)} of {len(every)} mutants, seed {asked.seed}; {len(fates)} recorded, not run")
     if asked.log is not None and asked.log.exists():
         for line in asked.log.read_text(encoding="utf-8").splitlines():
             fate = Fate(**json.loads(line))
             fates.setdefault(fate.name, fate)
     plan = Plan({}, examples=asked.examples, distinct=1).of(InProcessEngine().capabilities)
-    to_run = [each for each in chosen if each.name not in fates]
+    to_run = [mutant for mutant in chosen if mutant.name not in fates]
     for fate in run(to_run, plan, asked.jobs):
         fates[fate.name] = fate
         if asked.log is not None:
@@ -200,13 +201,13 @@ def main() -> int:
                 log.write(json.dumps(asdict(fate)) + "\n")
         if fate.fate != "killed":
             say(f"{fate.fate}: {fate.name} ({fate.by or 'conforms'}, {fate.seconds:.0f} s)")
-    of = [fates[each.name] for each in chosen]
+    of = [fates[mutant.name] for mutant in chosen]
     say_all(told(of))
     return int(any(fate.fate not in ("killed", *EXCUSED, "open") for fate in of))
 
 
 def told(fates: list[Fate]) -> Iterator[str]:
-    """The figures of a run."""
+    """Yield the figures of a run."""
     counts = Counter(fate.fate for fate in fates)
     yield ", ".join(f"{count} {fate}" for fate, count in counts.most_common())
     clauses = Counter(fate.by.partition(".")[0] for fate in fates if fate.fate == "killed")
@@ -214,7 +215,7 @@ def told(fates: list[Fate]) -> Iterator[str]:
     excused = sum(counts[kind] for kind in EXCUSED)
     killed, meant = counts["killed"], len(fates) - excused
     yield (
-        f"{killed} of {meant} killed ({100 * killed / max(1, meant):.1f} %); besides "
+        f"{killed} of {meant} killed ({100 * killed / max(1, meant):.1f} %). Excused: "
         + ", ".join(f"{counts[kind]} {kind}" for kind in EXCUSED)
         + f" ({100 * excused / max(1, len(fates)):.1f} % of {len(fates)})"
     )

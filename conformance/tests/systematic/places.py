@@ -1,13 +1,13 @@
-"""Systematic mutants: the engine's own source with one place changed, for every place.
+"""Systematic mutants: the reference engine with one place of its source changed, for every place.
 
-A mutant is made of the syntax tree of a module and put into the running process: the changed
-function's code takes the place of the one that is there (``__code__``), so that whoever imported
-or inherited it has the mutant. (mutmut and cosmic-ray change files and start a test command per
-mutant, which takes the imports of torch and hypothesis each time, and judge by its exit status.)
+A mutant is compiled from the syntax tree of a module and installed in the running process. It
+replaces the function's ``__code__``, so code that imported or inherited the function has it too.
+mutmut and cosmic-ray change files instead. They start a test command per mutant, importing torch
+and hypothesis each time, and judge by its exit status.
 
-What only looks at the engine has none: the model, the stamps of pages and what reads them, the
-page audit (off on a CPU); nor what no engine is sent. Nor have defaults and constants of
-modules, assertions and the texts of messages.
+Three kinds of code are left out. Code that only observes the engine: the model, the stamps of pages
+and their readers, the page audit (off on a CPU). Code that no command reaches. Defaults and
+constants of modules, assertions and texts of messages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODULES = {
     "tree_cache": "sessions.tree_cache",
     "turn_queue": "sessions.turn_queue",
 }
-"""By the name that a mutant has of it, which stays: what is drawn hangs on it."""
+"""Path of a module, by its name in mutants. The names stay, because the draw depends on them."""
 LEFT_OUT = (
     "Figures.__str__",
     "KVCache._private_pages",
@@ -58,16 +58,15 @@ LEFT_OUT = (
     "check_command",
     "freed_pages",
 )
-"""What only looks, in these modules; what refuses messages that are none; what only benchmarks
-call."""
+"""Functions without mutants: they only observe, refuse malformed commands, or serve benchmarks."""
 
 Change = tuple[str, ast.AST]
-"""An operator, and what stands in the place of a node."""
+"""An operator, and the replacement of a node."""
 
 
 @dataclass(frozen=True)
 class SystematicMutant:
-    """One place changed. Its name stays as it is while other lines change."""
+    """One changed place. Its name does not depend on other lines."""
 
     name: str
     module: str
@@ -80,11 +79,11 @@ class SystematicMutant:
     _new: ast.AST = field(repr=False, compare=False)
 
     def apply(self) -> None:
-        """From now on this process has the mutant. ``ValueError`` where it can't be compiled in."""
+        """Install the mutant in this process. Raises ``ValueError`` if it does not compile."""
         self._install(self._new)
 
     def apply_raise(self) -> None:
-        """In its place this process has a raise: what survives that is never reached."""
+        """Install a raise in its place. If the raise survives, the place is never reached."""
         self._install(_raise(self._old))
 
     def _install(self, new: ast.AST) -> None:
@@ -99,16 +98,16 @@ class SystematicMutant:
 
 
 def systematic(modules: Iterable[str] = MODULES) -> Iterator[SystematicMutant]:
-    """Every mutant there is, in the order of the sources."""
+    """Yield every mutant, in the order of the sources."""
     for module in modules:
-        found = importlib.import_module(f"{PACKAGE}.{MODULES[module]}")
-        yield from of_source(module, inspect.getsource(found))
+        imported = importlib.import_module(f"{PACKAGE}.{MODULES[module]}")
+        yield from of_source(module, inspect.getsource(imported))
 
 
 def of_source(module: str, source: str) -> Iterator[SystematicMutant]:
-    """The mutants of a module's functions.
+    r"""Yield the mutants of a module's functions.
 
-    >>> [each.name for each in of_source("m", "def f(a):\\n    return a < 2\\n")][:2]
+    >>> [mutant.name for mutant in of_source("m", "def f(a):\n    return a < 2\n")][:2]
     ['m.f: return a < 2 → pass in “return a < 2”', 'm.f: a < 2 → a <= 2 in “return a < 2”']
     """
     tree, lines = ast.parse(source), source.splitlines()
@@ -130,8 +129,8 @@ def of_source(module: str, source: str) -> Iterator[SystematicMutant]:
 
 
 def drawn(mutants: Iterable[SystematicMutant], count: int, seed: int) -> list[SystematicMutant]:
-    """So many of them, by chance: which ones changes little when others come and go."""
-    return sorted(mutants, key=lambda each: _chance(seed, each.name))[:count]
+    """Return a random sample. It changes little when other mutants come and go."""
+    return sorted(mutants, key=lambda mutant: _chance(seed, mutant.name))[:count]
 
 
 def _chance(seed: int, name: str) -> bytes:
@@ -142,7 +141,7 @@ def _chance(seed: int, name: str) -> bytes:
 
 
 def _functions(body: Iterable[ast.stmt], above: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Functions and methods by name; what is defined within one is part of it."""
+    """Yield functions and methods with their names. Nested functions are part of theirs."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from _functions(node.body, f"{above}{node.name}.")
@@ -151,7 +150,7 @@ def _functions(body: Iterable[ast.stmt], above: str = "") -> Iterator[tuple[str,
 
 
 def _places(node: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
-    """Every node below, and how to put another one into its place."""
+    """Yield every node below, with a function that replaces it."""
     for name, value in ast.iter_fields(node):
         if name in ("args", "returns", "annotation", "decorator_list") and not isinstance(
             node, ast.Call
@@ -160,9 +159,9 @@ def _places(node: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]
         if isinstance(value, ast.AST):
             yield from _place(value, partial(setattr, node, name))
         elif isinstance(value, list):
-            for index, each in enumerate(value):
-                if isinstance(each, ast.AST):
-                    yield from _place(each, partial(value.__setitem__, index))
+            for index, item in enumerate(value):
+                if isinstance(item, ast.AST):
+                    yield from _place(item, partial(value.__setitem__, index))
 
 
 def _place(
@@ -186,7 +185,7 @@ def _said(node: ast.AST) -> str:
     return "pass" if isinstance(node, ast.Pass) else ast.unparse(node).strip().split("\n")[0]
 
 
-# What is changed --------------------------------------------------------------------------------
+# Operators --------------------------------------------------------------------------------------
 
 _OTHERS: dict[type[ast.AST], tuple[type[Any], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -219,11 +218,11 @@ _INSTEAD = (
     ("evictable", "protected"),
     ("origin_input_ids", "output_ids"),
 )
-"""Names of which one may be taken for another."""
+"""Names easily mistaken for each other."""
 
 
 def _changes(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
-    """What may be wrong in this place."""
+    """Yield the possible mistakes in this place."""
     if isinstance(node, ast.stmt):
         yield from _statements(node, function)
     match node:
@@ -274,16 +273,17 @@ def _changes(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
 def _calls(
     func: ast.expr, args: list[ast.expr], keywords: list[ast.keyword], *, swaps: bool
 ) -> Iterator[Change]:
-    """``swaps``: not where parts are put together, for what is swapped there is of other types."""
+    """Yield changed calls. ``swaps``: swap arguments, except in ``__init__``, where their types
+    differ."""
     either = isinstance(func, ast.Name) and func.id in ("min", "max")
     for index in range(len(args) - 1 if swaps and not either else 0):
         swapped = [*args[:index], args[index + 1], args[index], *args[index + 2 :]]
-        if not any(isinstance(each, ast.Starred) or _is_text(each) for each in swapped):
+        if not any(isinstance(argument, ast.Starred) or _is_text(argument) for argument in swapped):
             yield "arguments", ast.Call(func, swapped, keywords)
     if not isinstance(func, ast.Name):
         return
     if func.id in ("min", "max") and len(args) == 2:
-        yield from (("bound", each) for each in args)
+        yield from (("bound", argument) for argument in args)
     if func.id in ("list", "tuple", "int") and len(args) == 1:
         yield "copy", args[0]
     if func.id == "range":
@@ -297,7 +297,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _near(node: ast.expr | None) -> Iterator[ast.expr]:
-    """One more, and one less; of a constant that is said elsewhere."""
+    """Yield one more and one less. Constants have their own operator."""
     if node is not None and not isinstance(node, ast.Constant):
         yield ast.BinOp(node, ast.Add(), ast.Constant(1))
         yield ast.BinOp(node, ast.Sub(), ast.Constant(1))
@@ -306,7 +306,7 @@ def _near(node: ast.expr | None) -> Iterator[ast.expr]:
 def _instead(name: str) -> Iterator[str]:
     for group in _INSTEAD:
         if name in group:
-            yield from (each for each in group if each != name)
+            yield from (other for other in group if other != name)
 
 
 def _statements(node: ast.stmt, function: ast.FunctionDef) -> Iterator[Change]:
@@ -340,27 +340,28 @@ def _statements(node: ast.stmt, function: ast.FunctionDef) -> Iterator[Change]:
 
 
 def _tests(test: ast.expr) -> Iterator[ast.expr]:
-    """Always, never, and the other way round where that is no change of the test itself."""
+    """Yield always, never, and the negation unless the test has an operator that negates it."""
     yield from (ast.Constant(True), ast.Constant(False))
     if not isinstance(test, (ast.Compare, ast.UnaryOp)):
         yield ast.UnaryOp(ast.Not(), test)
 
 
 def _known_anyway(targets: list[ast.expr], function: ast.FunctionDef) -> bool:
-    """Whether all of it has some value without the assignment: an unknown name is just a crash."""
+    """Return True if every name has a value without the assignment. An unknown name would only
+    crash."""
     nodes = list(ast.walk(function))
-    names = [each.arg for each in nodes if isinstance(each, ast.arg)]
+    names = [node.arg for node in nodes if isinstance(node, ast.arg)]
     names += [
-        each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     ]
-    mine = [
-        each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    assigned = [
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
     ]
-    return all(names.count(name) > 1 for name in mine if name in names and name != "self")
+    return all(names.count(name) > 1 for name in assigned if name in names and name != "self")
 
 
 def _raise(old: ast.AST) -> ast.AST:
-    """What can't be evaluated, as a statement, an expression or a filter."""
+    """Return code that raises when evaluated, as a statement, an expression or a filter."""
     never = ast.Subscript(ast.Dict([], []), ast.Constant("reached"), ast.Load())
     match old:
         case ast.stmt():
@@ -378,17 +379,17 @@ def _raise(old: ast.AST) -> ast.AST:
 
 
 def _live(module: str, function: str) -> FunctionType:
-    """The function that runs, without what decorates it."""
-    found: Any = importlib.import_module(f"{PACKAGE}.{MODULES[module]}")
+    """Return the running function, without its decorators."""
+    owner: Any = importlib.import_module(f"{PACKAGE}.{MODULES[module]}")
     for name in function.split("."):
-        found = inspect.getattr_static(found, name)
-    found = getattr(found, "__func__", getattr(found, "fget", found))
-    return inspect.unwrap(found)  # type: ignore[no-any-return]
+        owner = inspect.getattr_static(owner, name)
+    owner = getattr(owner, "__func__", getattr(owner, "fget", owner))
+    return inspect.unwrap(owner)  # type: ignore[no-any-return]
 
 
 def _code(code: CodeType, function: str) -> CodeType:
-    """The code of the function in that of its module."""
+    """Return the function's code within its module's code."""
     for name in function.split("."):
-        inside = [each for each in code.co_consts if isinstance(each, CodeType)]
-        (code,) = [each for each in inside if each.co_name == name]
+        inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        (code,) = [inner for inner in inside if inner.co_name == name]
     return code

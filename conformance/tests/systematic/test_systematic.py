@@ -1,4 +1,4 @@
-"""Systematic mutants: what is changed, how it comes into a process, what is said of it."""
+"""Systematic mutants: their changes, their installation in a process, and their report."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.systematic import __main__ as runner
 from tests.systematic.__main__ import EXCUSED, Fate, recorded, run, told
 from tests.systematic.places import SystematicMutant, drawn, of_source, systematic
 
-EVERY = {each.name: each for each in systematic()}
+EVERY = {mutant.name: mutant for mutant in systematic()}
 
 
 def changes(*lines: str) -> list[tuple[str, str]]:
-    """Operators and changes of a function of these lines."""
+    """Return the operators and changes of a function with these lines."""
     source = "\n".join(["def f(self, a, b):", *(f"    {line}" for line in lines), ""])
     return [
-        (each.operator, each.name.removeprefix("m.f: ").partition(" in “")[0])
-        for each in of_source("m", source)
+        (mutant.operator, mutant.name.removeprefix("m.f: ").partition(" in “")[0])
+        for mutant in of_source("m", source)
     ]
 
 
@@ -61,19 +61,19 @@ def changes(*lines: str) -> list[tuple[str, str]]:
     ],
 )
 def test_operators(line: str, expected: list[tuple[str, str]]) -> None:
-    found = [(operator, text.strip()) for operator, text in changes(line)]
-    assert [each for each in expected if (each[0], each[1].strip()) not in found] == []
+    actual = [(operator, text.strip()) for operator, text in changes(line)]
+    assert [change for change in expected if (change[0], change[1].strip()) not in actual] == []
 
 
 def test_conditions_of_statements() -> None:
-    found = changes("while a:", "    if b.c:", "        continue", "    break")
-    assert ("condition", "while a: → while not a:") in found
-    assert ("condition", "if b.c: → if False:") in found
-    assert ("loop", "continue → break") in found and ("loop", "break → pass") in found
+    actual = changes("while a:", "    if b.c:", "        continue", "    break")
+    assert ("condition", "while a: → while not a:") in actual
+    assert ("condition", "if b.c: → if False:") in actual
+    assert ("loop", "continue → break") in actual and ("loop", "break → pass") in actual
 
 
 def test_what_is_left_alone() -> None:
-    """A text, an assertion, an unknown name: none of them would tell anything."""
+    """Changes to a text, an assertion or an unknown name carry no information."""
     assert changes('"""Says."""', "assert a < b", "raise ValueError(1 + 1)", 'f"{1 + 1}"') == [
         ("deletion", "f'{1 + 1}' → pass")
     ]
@@ -81,48 +81,46 @@ def test_what_is_left_alone() -> None:
 
 
 def test_a_name_stays_while_other_lines_change() -> None:
-    before = {each.name for each in of_source("m", "def f(a):\n    return a + 1\n")}
-    after = {each.name for each in of_source("m", "def f(a):\n    a.g()\n    return a + 1\n")}
+    before = {mutant.name for mutant in of_source("m", "def f(a):\n    return a + 1\n")}
+    after = {mutant.name for mutant in of_source("m", "def f(a):\n    a.g()\n    return a + 1\n")}
     assert before < after
     assert len(EVERY) == sum(1 for _ in systematic()) > 2000
 
 
 def test_drawing_is_by_name() -> None:
-    """The same seed draws the same ones, with few exceptions where others come or go."""
+    """The same seed draws the same mutants, even if others come or go, with few exceptions."""
     every = list(EVERY.values())
     sample = drawn(every, 40, 0)
-    rest = [each for each in every if each.name != sample[3].name]
-    assert len({each.name for each in sample}) == 40
-    assert [each.name for each in drawn(rest, 39, 0)] == [
-        each.name for each in sample if each is not sample[3]
+    rest = [mutant for mutant in every if mutant.name != sample[3].name]
+    assert len({mutant.name for mutant in sample}) == 40
+    assert [mutant.name for mutant in drawn(rest, 39, 0)] == [
+        mutant.name for mutant in sample if mutant is not sample[3]
     ]
-    assert {each.name for each in drawn(every, 40, 1)} != {each.name for each in sample}
+    assert {mutant.name for mutant in drawn(every, 40, 1)} != {mutant.name for mutant in sample}
 
 
 @pytest.fixture
 def undone() -> Iterator[None]:
-    """The functions that are changed here are what they were."""
+    """Restore the functions changed by a test."""
     functions: list[FunctionType] = [
         plain_memory.new_pages,  # type: ignore[list-item]
         Session.accepts_turn.fget,  # type: ignore[attr-defined]
         Scheduler.step,  # type: ignore[list-item]
     ]
-    before = [each.__code__ for each in functions]
+    before = [function.__code__ for function in functions]
     yield
-    for each, code in zip(functions, before, strict=True):
-        each.__code__ = code
+    for function, code in zip(functions, before, strict=True):
+        function.__code__ = code
 
 
 def named(function: str, change: str) -> SystematicMutant:
-    (mutant,) = [
-        each for each in EVERY.values() if each.name.startswith(f"{function}: {change} in “")
-    ]
+    (mutant,) = [it for it in EVERY.values() if it.name.startswith(f"{function}: {change} in “")]
     return mutant
 
 
 @pytest.mark.usefixtures("undone")
 def test_a_mutant_is_where_its_function_is() -> None:
-    """Also where it was imported by name, is a property, or is inherited."""
+    """It also reaches importers by name, properties and subclasses."""
     assert new_pages([(0, 3, 5)], 4) == 1
     named("kernels.plain_memory.new_pages", "last - first → last + first").apply()
     assert new_pages([(0, 3, 5)], 4) == 3
@@ -142,7 +140,7 @@ def test_a_raise_in_its_place() -> None:
 
 
 def test_every_mutant_compiles() -> None:
-    """Those of the sample that `make test-all` has, and a raise in their places."""
+    """The mutants of the sample in `make test-all`, and a raise in their places."""
     for mutant in drawn(EVERY.values(), 40, 0):
         child = os.fork()
         if child == 0:
@@ -155,13 +153,13 @@ def test_every_mutant_compiles() -> None:
         assert os.waitpid(child, 0)[1] == 0, mutant.name
 
 
-# What is said -----------------------------------------------------------------------------------
+# Records and reports ----------------------------------------------------------------------------
 
 
 def test_what_is_recorded_exists() -> None:
-    """A mutant that is no more has no reason; a policy is a sentence of the spec."""
+    """A record needs an existing mutant. A policy names a clause or transition of the spec."""
     for name, (kind, reason) in recorded().items():
-        assert name in EVERY, f"{name}: no such mutant: has its line changed?"
+        assert name in EVERY, f"{name}: no such mutant. If its line changed, update the record"
         assert kind in (*EXCUSED, "open") and reason.endswith(".")
         if kind == "policy":
             assert any(clause in reason for clause in (*INVARIANTS, *TRANSITIONS)), name
@@ -169,7 +167,7 @@ def test_what_is_recorded_exists() -> None:
 
 def test_a_survivor_has_a_raise_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     mutants = drawn(EVERY.values(), 5, 0)
-    killed, alone, never, stuck, died = (each.name for each in mutants)
+    killed, alone, never, stuck, died = (mutant.name for mutant in mutants)
 
     def pretend(mutant: SystematicMutant, plan: Plan, out: Connection, raises: bool) -> None:
         del plan
@@ -181,8 +179,8 @@ def test_a_survivor_has_a_raise_in_its_place(monkeypatch: pytest.MonkeyPatch) ->
         out.send({"fate": "killed", "by": "INV-ONCE"} if dies else {"fate": "survives"})
 
     monkeypatch.setattr(runner, "_mutated", pretend)
-    fates = {each.name: each for each in run(mutants, Plan({}), 2, seconds=1.0)}
-    assert {name: each.fate for name, each in fates.items()} == {
+    fates = {fate.name: fate for fate in run(mutants, Plan({}), 2, seconds=1.0)}
+    assert {name: fate.fate for name, fate in fates.items()} == {
         killed: "killed",
         alone: "survives",
         never: "unreachable",
@@ -200,7 +198,7 @@ def test_the_rate_is_of_those_that_are_not_excused() -> None:
     assert list(told(fates)) == [
         "6 killed, 1 survives, 1 inconclusive, 1 equivalent, 1 policy",
         "killed by INV-ONCE 6",
-        "6 of 8 killed (75.0 %); besides 1 equivalent, 0 unreachable, 1 policy (20.0 % of 10)",
+        "6 of 8 killed (75.0 %). Excused: 1 equivalent, 0 unreachable, 1 policy (20.0 % of 10)",
     ]
 
 

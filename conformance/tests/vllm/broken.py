@@ -1,9 +1,8 @@
-"""The vLLM driver with a build that has one thing wrong: which, the seed of a reset says.
+"""The vLLM driver on a build with a fault, chosen by the seed of a reset.
 
     PYTHONPATH=…/drivers/vllm ENV/bin/python broken.py
 
-The build's own methods are changed, of the one scheduler that the reset makes; nothing in the
-driver knows of it.
+A reset changes methods of its own scheduler, from the build. The driver knows nothing of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def nothing(scheduler: Any) -> None:
 
 
 def blocks_swapped(scheduler: Any) -> None:
-    """The block table that the worker gets has its first two blocks the other way round."""
+    """The worker gets the block table of a new request with its first two blocks swapped."""
     schedule = scheduler.schedule
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
@@ -33,7 +32,7 @@ def blocks_swapped(scheduler: Any) -> None:
 
 
 def freed_early(scheduler: Any) -> None:
-    """A session that waits for its next turn gives its last block back, and keeps it as well."""
+    """A session waiting for its next turn frees its last block and still holds it."""
     stopped = scheduler._handle_stopped_request
     manager = scheduler.kv_cache_manager
 
@@ -47,21 +46,21 @@ def freed_early(scheduler: Any) -> None:
 
 
 def found_wrongly(scheduler: Any) -> None:
-    """Whoever looks for a cached block gets another one that is cached: the content is wrong, and
-    all that is counted is right."""
+    """A lookup of a missing cached block returns another cached block. The content is wrong, and
+    every count is right."""
     pool = scheduler.kv_cache_manager.block_pool
     cached = pool.get_cached_block
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
-        found = cached(*args, **kwargs)
-        others = [each for each in pool.blocks if each.block_hash is not None]
-        return found or ([others[0]] if others else None)
+        block = cached(*args, **kwargs)
+        others = [other for other in pool.blocks if other.block_hash is not None]
+        return block or ([others[0]] if others else None)
 
     pool.get_cached_block = wrong
 
 
 def preempted_whole(scheduler: Any) -> None:
-    """A request that is preempted keeps its blocks."""
+    """A preempted request holds its blocks."""
     preempt, manager = scheduler._preempt_request, scheduler.kv_cache_manager
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
@@ -75,7 +74,7 @@ def preempted_whole(scheduler: Any) -> None:
 
 
 def token_kept(scheduler: Any) -> None:
-    """The last sampled token of a turn stays in the session, though it has no KV."""
+    """The last sampled token of a turn stays in the session, although it has no KV."""
     update = scheduler._update_request_as_session
 
     def wrong(session: Any, chunk: Any) -> None:
@@ -87,8 +86,8 @@ def token_kept(scheduler: Any) -> None:
 
 
 def round_swapped(scheduler: Any) -> None:
-    """The worker gets the new blocks of a decoding round the other way round: where a round takes
-    two, as drafts do, the KV of accepted tokens lies elsewhere."""
+    """The worker gets the new blocks of a decoding round in reverse order. If a round takes two, as
+    with drafts, the KV of accepted tokens lies elsewhere."""
     schedule = scheduler.schedule
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
@@ -102,7 +101,7 @@ def round_swapped(scheduler: Any) -> None:
 
 
 def rejected_kept(scheduler: Any) -> None:
-    """Of the tokens of a round that were rejected, one still counts as computed."""
+    """A rejected token of a round counts as computed."""
     update = scheduler.update_from_output
 
     def wrong(batch: Any, output: Any) -> Any:
@@ -116,7 +115,7 @@ def rejected_kept(scheduler: Any) -> None:
 
 
 def trimmed_kept(scheduler: Any) -> None:
-    """Accepted tokens past the one that ends a turn still count as computed, as up to 0.25.0."""
+    """Accepted tokens past the end of a turn count as computed, as up to 0.25.0."""
     update = scheduler._update_request_with_output
 
     def wrong(request: Any, tokens: list[int], *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +128,7 @@ def trimmed_kept(scheduler: Any) -> None:
 
 
 def placeholder_kept(scheduler: Any) -> None:
-    """A turn that ends while its next token is under way: the session counts that token's KV."""
+    """A turn ends while its next token is in flight, and the session counts the KV of the token."""
     stopped = scheduler._handle_stopped_request
 
     def wrong(request: Any) -> Any:
@@ -140,36 +139,36 @@ def placeholder_kept(scheduler: Any) -> None:
 
 
 def block_lost(scheduler: Any) -> None:
-    """Of the blocks with a hash that are freed, the first does not come back to the queue."""
+    """When blocks with a hash are freed, the first does not return to the queue."""
     queue = scheduler.kv_cache_manager.block_pool.free_block_queue
     append = queue.append_n
     queue.append_n = lambda blocks: append(blocks[1:])
 
 
 def block_queued_in_use(scheduler: Any) -> None:
-    """A block that is found stays in the queue of those that may be given out."""
+    """A block found in the cache stays in the queue of free blocks."""
 
     def wrong(blocks: Any) -> None:
-        for each in blocks:
-            each.ref_cnt += 1
+        for block in blocks:
+            block.ref_cnt += 1
 
     scheduler.kv_cache_manager.block_pool.touch = wrong
 
 
 def hash_not_filed(scheduler: Any) -> None:
-    """A block gets its hash, and is not filed under it."""
+    """A block gets its hash but no entry in the hash map."""
     pool = scheduler.kv_cache_manager.block_pool
     pool.cached_block_hash_to_block.insert = lambda key, block: None
 
 
 def hash_stays_filed(scheduler: Any) -> None:
-    """A block that is given out anew loses its hash, and is still found by it."""
+    """A block given out again loses its hash, but its entry in the hash map stays."""
     pool = scheduler.kv_cache_manager.block_pool
     pool.cached_block_hash_to_block.pop = lambda key, block_id: pool.blocks[block_id]
 
 
 def hash_of_dropped(scheduler: Any) -> None:
-    """The hash of a block with the token that was dropped at the resume stays (as up to 0.25)."""
+    """A resume drops a token, but the hash of its block stays, as up to 0.25."""
     update = scheduler._update_request_as_session
 
     def wrong(session: Any, chunk: Any) -> None:
@@ -181,7 +180,7 @@ def hash_of_dropped(scheduler: Any) -> None:
 
 
 def entry_stays(scheduler: Any) -> None:
-    """The number of cached blocks of a request is kept when the request is gone."""
+    """The count of a request's cached blocks stays after the request ends."""
     (group,) = scheduler.kv_cache_manager.coordinator.single_type_managers
     free = group.free
 
@@ -194,7 +193,7 @@ def entry_stays(scheduler: Any) -> None:
 
 
 def end_not_told(scheduler: Any) -> None:
-    """The model runner does not hear of a request's end."""
+    """The model runner is not notified of a request's end."""
     free = scheduler._free_request
 
     def wrong(request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -206,7 +205,7 @@ def end_not_told(scheduler: Any) -> None:
 
 
 def preempted_forgotten(scheduler: Any) -> None:
-    """A request that is preempted is in no queue."""
+    """A preempted request is in no queue."""
     preempt = scheduler._preempt_request
 
     def wrong(request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -218,12 +217,12 @@ def preempted_forgotten(scheduler: Any) -> None:
 
 
 def newest_first(scheduler: Any) -> None:
-    """Of the turns that wait for their session, the one that came last is taken first."""
+    """The newest of the turns waiting for a session runs first."""
     stopped = scheduler._handle_stopped_request
 
     def wrong(request: Any) -> Any:
         queue = request.streaming_queue
-        if queue and queue[-1] is not None:  # that one is the close
+        if queue and queue[-1] is not None:  # None is the close.
             queue.rotate(1)
         return stopped(request)
 
@@ -254,7 +253,7 @@ FAULTS: list[Callable[[Any], None]] = [
 
 
 class Driver(main.Driver):  # type: ignore[misc]  # of another environment
-    """Resets with a fault."""
+    """A driver whose resets install a fault."""
 
     def answer(self, request: dict[str, Any]) -> Any:
         if request.get("op") == "reset":

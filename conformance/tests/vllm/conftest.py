@@ -1,5 +1,5 @@
-"""Builds of vLLM for tests: each started once. `SLOTPROOF_VLLM_RELEASES`: only these releases,
-separated by spaces; without it, all of them."""
+"""Builds of vLLM for tests. `SLOTPROOF_VLLM_RELEASES` names the releases to test, separated by
+spaces. Default: all releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.selecting import only_releases
 
 @pytest.fixture(scope="session")
 def python_of() -> Callable[[str], Path]:
-    """The interpreter of a release's environment, made where it is missing."""
+    """The interpreter of a release's environment, which is created if missing."""
     return lambda release: of_release(f"vllm=={release}").python
 
 

@@ -1,4 +1,4 @@
-"""Scripts made from traces: each prints its finding's state with vLLM alone."""
+"""Scripts made from traces print the finding's state with vLLM alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWS = [
     (NEW, "vllm-0.30.0-first-max-tokens-outgrows", "waiting: []", 0),
     (NEW, "vllm-0.32.0-preempted-session-lost", "s1: WAITING", 0),
 ]
-"""By release and trace, what the script prints, and its exit status."""
+"""By release and trace: text printed by the script, and its exit status."""
 
 
 @pytest.mark.parametrize(("build", "trace", "words", "ends"), SHOWS)

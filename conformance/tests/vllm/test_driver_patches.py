@@ -1,5 +1,5 @@
-"""Patches on real builds: each that fits a release repairs what its trace shows there, and none of
-the others does."""
+"""Patches on real builds: every patch that fits a release repairs the violation of its trace, and
+no other patch does."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from tests.vllm.test_findings import DRIVER, LAST, TRACES, WITH, named, shows
 pytestmark = pytest.mark.vllm
 
 FOLDER = DRIVER / "patches"
-NOT_MENDED = {"paused-session-pins", "session-outgrows-context"}
-"""Findings whose pages say that there is no patch."""
+NOT_PATCHED = {"paused-session-pins", "session-outgrows-context"}
+"""Findings without a patch, according to their pages."""
 BUILDS = ("0.15.0", "0.25.0", "0.30.0", "0.32.0", "0.33.0")
-"""Of each layout that some patch has a diff for the last release, and the ends."""
+"""The last release of every layout with a diff in some patch, and the oldest and newest release."""
 MORE = ("0.17.0", "0.20.0", "0.22.0", "0.28.0", "0.31.0")
 OPTION = {named(path): option for option, path in WITH}
-"""By finding, the option of the driver that its trace takes."""
+"""Driver option of the finding's trace, by finding."""
 
 
 def fit(build: str) -> set[str]:
-    """Return the names of the patches of bugs that a release has."""
+    """Return the names of the patches whose bugs the release has."""
     return {name for name in LAST if name in names(FOLDER) and shows(name, build)}
 
 
 def found(spec: EngineSpec, paths: Iterable[Path]) -> dict[str, set[str]]:
-    """Return, by trace, the clauses that its commands violate at the end."""
+    """Return the clauses violated at the end of each trace, by file name."""
     with closing(spec.open()) as engine:
         return {
             path.name: {
-                each.clause for each in play(engine, it.setup, it.commands).log[-1].violations
+                violation.clause
+                for violation in play(engine, it.setup, it.commands).log[-1].violations
             }
             for path in paths
             for it in [load_trace(path)]
@@ -47,7 +48,7 @@ def found(spec: EngineSpec, paths: Iterable[Path]) -> dict[str, set[str]]:
 
 def test_every_finding_has_a_patch_or_a_page_that_says_why_not() -> None:
     pages = {name.removesuffix("-outgrows") for name in LAST}
-    assert pages == {*names(FOLDER), *NOT_MENDED}
+    assert pages == {*names(FOLDER), *NOT_PATCHED}
 
 
 @pytest.mark.parametrize("build", [*BUILDS, *MORE])
@@ -86,12 +87,13 @@ def test_the_trace_of_a_finding_shows_it_with_all_patches_but_its_own(
     def spec(patches: tuple[str, ...]) -> EngineSpec:
         if option is None:
             return EngineSpec("vllm", python, step_timeout=60, patches=patches)
-        words = " ".join(f"--patch {each}" for each in patches)
+        words = " ".join(f"--patch {name}" for name in patches)
         return EngineSpec(f"cmd:{python} {DRIVER} --{option} {words}", step_timeout=60)
 
     shown = found(spec(others), paths)
     assert all(
-        {each.clause for each in load_trace(path).violations} & shown[path.name] for path in paths
+        {violation.clause for violation in load_trace(path).violations} & shown[path.name]
+        for path in paths
     )
     if option is not None:
         assert found(spec((*others, patch)), paths) == {path.name: set() for path in paths}

@@ -1,5 +1,5 @@
-"""vLLM's findings: each trace and each script of `docs/findings` does on a release what its page
-says, with vLLM alone where it is a script."""
+"""vLLM's findings: the traces and scripts of `docs/findings` reproduce them on the releases named
+by their pages. The scripts use vLLM alone."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FINDINGS = ROOT / "docs" / "findings"
 SCRIPTS = FINDINGS / "scripts-vllm"
 TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
 OPTIONS = ("turns-alone", "priority")
-"""Of the driver; traces that take one are in a folder of its name."""
-WITH = [(each, path) for each in OPTIONS for path in sorted((FINDINGS / each).glob("vllm-*.json"))]
+"""Driver options. Traces with an option are in a folder of its name."""
+WITH = [(name, path) for name in OPTIONS for path in sorted((FINDINGS / name).glob("vllm-*.json"))]
 DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "vllm"
 RECORDED = traces_again.by_release("vllm")
 BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
-"""The ends, and the releases around which most was patched."""
+"""The oldest and newest release, and the releases around which most bugs were fixed."""
 NEW = BUILDS[-1]
 
 LAST = {
@@ -47,11 +47,11 @@ LAST = {
     "paused-session-pins": NEW,
     "resumed-sessions-deadlock": NEW,
 }
-"""The last release that has each; all before have it, back to 0.15.0."""
+"""The last release with the finding. All earlier releases have it, back to 0.15.0."""
 
 
 def shows(name: str, build: str) -> bool:
-    return [int(each) for each in build.split(".")] <= [int(each) for each in LAST[name].split(".")]
+    return [int(part) for part in build.split(".")] <= [int(part) for part in LAST[name].split(".")]
 
 
 def named(path: Path) -> str:
@@ -76,15 +76,16 @@ def test_every_finding_has_a_page_a_script_and_a_trace() -> None:
 def test_a_trace_shows_its_finding_where_the_release_has_it(path: Path, engine: Engine) -> None:
     trace = load_trace(path)
     referee = play(engine, trace.setup, trace.commands)
-    found = {each.clause for each in referee.log[-1].violations}
-    choices = {each.partition(":")[0] for each in referee.coverage.by_choice}
+    clauses = {violation.clause for violation in referee.log[-1].violations}
+    choices = {choice.partition(":")[0] for choice in referee.coverage.by_choice}
     assert bool(choices) == (named(path) == "paused-session-pins")
-    assert (trace.violations[0].clause in found | choices) == shows(named(path), engine.version)
+    assert (trace.violations[0].clause in clauses | choices) == shows(named(path), engine.version)
 
 
 @pytest.mark.parametrize("build", [NEW], scope="module")
 def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) -> None:
-    """INV-ANSWER.nothing: vLLM ends it where the context does, and until then it may be aborted."""
+    """INV-ANSWER.nothing: vLLM ends the answer where the context ends, and accepts an abort until
+    then."""
     tokens = list(range(1, 41))
     turn: Command = {
         "do": "submit",
@@ -97,11 +98,11 @@ def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) 
     commands: list[Command] = [{"do": "open", "session": "s1"}, turn, {"do": "step", "n": 2}]
     aborted: list[Command] = [*commands, {"do": "abort", "rid": "r1"}, {"do": "step", "n": 1}]
     ended: list[Command] = [*commands, {"do": "step", "n": 8}]
-    for each in (aborted, ended):
-        log = play(engine, Setup(CONFIGS["p1"]), each).log
+    for sequence in (aborted, ended):
+        log = play(engine, Setup(CONFIGS["p1"]), sequence).log
         assert log[-1].violations == []
         (told,) = (one for seen in log[-1].snapshots for one in seen["messages"][:1])
-        assert told["type"] == "finish" and len(told["tokens"]) == (2 if each is aborted else 8)
+        assert told["type"] == "finish" and len(told["tokens"]) == (2 if sequence is aborted else 8)
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -109,19 +110,19 @@ def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) 
 def test_a_trace_that_takes_an_option_of_the_driver(
     option: str, path: Path, build: str, python_of: Callable[[str], Path]
 ) -> None:
-    """Turns that are looked at alone; requests of different priorities."""
+    """Turns checked one by one, and requests of different priorities."""
     trace = load_trace(path)
     spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --{option}", step_timeout=60)
     with closing(spec.open()) as opened:
-        found = {each.clause for each in again(opened, trace)[-1].violations}
-    assert found == {each.clause for each in trace.violations}
+        clauses = {violation.clause for violation in again(opened, trace)[-1].violations}
+    assert clauses == {violation.clause for violation in trace.violations}
 
 
 @pytest.mark.parametrize("build", RECORDED)
 def test_a_committed_trace_is_what_this_code_makes(build: str) -> None:
-    """Whole files: else `make traces`, and look at the difference."""
+    """Whole files are compared. If one differs, run `make traces` and look at the difference."""
     made = list(traces_again.made(RECORDED[build]))
-    assert [(each.path.name, each.why_not) for each in made if each.stale] == []
+    assert [(trace.path.name, trace.why_not) for trace in made if trace.stale] == []
 
 
 @pytest.mark.parametrize("build", BUILDS)

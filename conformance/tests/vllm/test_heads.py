@@ -1,4 +1,4 @@
-"""A head of vLLM is called by its own name, in all that is shown of it."""
+"""A head of vLLM is called by its own name in every output."""
 
 from pathlib import Path
 

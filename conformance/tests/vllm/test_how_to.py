@@ -1,4 +1,4 @@
-"""The test file in docs/how-to/test-vllm.md, for developers of vLLM, run as it stands there."""
+"""The test file in docs/how-to/test-vllm.md, for developers of vLLM, run unchanged."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RELEASE = "0.33.0"
 def test_the_file_for_vllms_tests_runs_as_written(
     python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """Traces of what was patched pass. A search, here for some seconds, finds nothing but what the
-    page says of this release: two resumed sessions that wait for each other."""
+    """Traces of fixed bugs pass. A search of some seconds finds only the bug named on the page for
+    this release: two resumed sessions wait for each other."""
     ((name, code),) = re.findall(
         r'^```python title="tests/(.*?)"\n(.*?)^```',
         (DOCS / "how-to" / "test-vllm.md").read_text(),
@@ -34,7 +34,7 @@ def test_the_file_for_vllms_tests_runs_as_written(
     traces = tmp_path / "session_traces"
     traces.mkdir()
     for trace in sorted((DOCS / "findings").glob("vllm-*.itf.json")):
-        if RELEASE not in trace.name:  # it has those
+        if RELEASE not in trace.name:  # it still has the bugs of its own traces
             shutil.copy(trace, traces)
     assert list(traces.iterdir())
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
@@ -43,7 +43,7 @@ def test_the_file_for_vllms_tests_runs_as_written(
     done = subprocess.run(
         argv, check=False, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=400
     )
-    found = set(re.findall(r"^E +(INV-\S+@\S+)", done.stdout, re.MULTILINE))
-    assert found <= {f"INV-PROGRESS.{each}@step:full-waiting" for each in ("stalled", "starved")}
-    assert done.returncode == bool(found), done.stdout
-    assert len(re.findall(r"^FAILED", done.stdout, re.MULTILINE)) == bool(found), done.stdout
+    findings = set(re.findall(r"^E +(INV-\S+@\S+)", done.stdout, re.MULTILINE))
+    assert findings <= {f"INV-PROGRESS.{name}@step:full-waiting" for name in ("stalled", "starved")}
+    assert done.returncode == bool(findings), done.stdout
+    assert len(re.findall(r"^FAILED", done.stdout, re.MULTILINE)) == bool(findings), done.stdout

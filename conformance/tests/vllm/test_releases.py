@@ -1,4 +1,4 @@
-"""Each vLLM release that the driver serves, in short; `make test` takes one of them."""
+"""Every vLLM release served by the driver, in short. `make test` runs one of them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ NEW = RELEASES[-1]
 DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "vllm"
 BROKEN = Path(__file__).parent / "broken.py"
 (DROPPED,) = content.follows([1], 1)
-"""What the turn of the prompt [1] is answered; the next one writes another token in its place."""
+"""Answer to the prompt [1]. The next turn writes another token over it."""
 MOST = ("INV-ANSWER.most", "INV-ANSWER.length")
-"""Of 0.15.0: a session's turns all have the length of the first (README)."""
+"""Violated by 0.15.0: every turn of a session gets the length of the first (README)."""
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -48,7 +48,7 @@ def build(
 
 @pytest.fixture(scope="module")
 def broken(python_of: Callable[[str], Path]) -> Iterator[ProcessEngine]:
-    """The newest release with the fault that the seed says."""
+    """The newest release. The seed of a reset chooses the fault."""
     env = {**os.environ, "PYTHONPATH": str(DRIVER)}
     with closing(ProcessEngine([str(python_of(NEW)), str(BROKEN)], 60, env)) as engine:
         yield engine
@@ -71,7 +71,7 @@ def accept(rid: str, count: int) -> Command:
 
 
 STOPS = content.follows([1, 2, 3, 4, 5, 6], 2)[1:]
-"""It ends with its second token, and a third is under way."""
+"""Stop tokens that end a turn at its second token, while a third is in flight."""
 AGAIN = [turn("r2", 2, 6), steps(8)]
 
 LIVES: dict[str, tuple[str, list[Command], str]] = {
@@ -104,7 +104,7 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         [OPEN, turn("r1", 13, 12), plain("r2", 14, 14), steps(45)],
         "PLAIN-RETRACT",
     ),
-    "a turn gives way": (
+    "a turn is wiped": (
         "p4-tight",
         [plain("r2", 14, 14), STEP, OPEN, turn("r1", 13, 12), steps(45)],
         "RETRACT-WIPE",
@@ -183,7 +183,7 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         "OPEN",
     ),
 }
-"""What every release does right, by name: configuration, commands, a transition that is told."""
+"""Lives handled right by every release: configuration, commands, an expected transition."""
 
 
 HASH = "INV-LOOKUP.holds"
@@ -199,21 +199,21 @@ FIXED = {
     "rounds ahead": HASH,
     "rounds and chunks": "INV-COVER.idle",
 }
-"""What 0.15.0 does wrong (README), and the clause that it breaks."""
+"""Clauses violated by 0.15.0 (README), by life."""
 
 
 @pytest.mark.parametrize("life", LIVES)
 def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
-    """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory comes back."""
+    """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory is freed."""
     config, commands, told = LIVES[life]
     if build.version != NEW and life in FIXED:
         log = play(build, Setup(CONFIGS[config]), commands).log
-        found = {violation.clause for entry in log for violation in entry.violations}
-        assert FIXED[life] in found
+        clauses = {violation.clause for entry in log for violation in entry.violations}
+        assert FIXED[life] in clauses
         return
     referee = lived(build, config, [*commands, CLOSE, steps(20)])
     assert f"T-{told}" in {
-        event[0] for entry in referee.log for each in entry.snapshots for event in each["events"]
+        event[0] for entry in referee.log for seen in entry.snapshots for event in seen["events"]
     }
     pool = referee.log[-1].snapshots[-1]["pools"]["full"]
     assert pool["available"] + pool["evictable"] == pool["total"], "INV-DRAIN"
@@ -222,7 +222,7 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
     aside = () if build.version == NEW else MOST
     referee = play(build, Setup(CONFIGS[config], ignored=aside), commands)
-    assert [str(each) for each in referee.log[-1].violations] == []
+    assert [str(violation) for violation in referee.log[-1].violations] == []
     return referee
 
 
@@ -231,16 +231,16 @@ def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
         pytest.skip("this build's scheduler can't be paused")
     commands = [OPEN, turn("r1", 3, 3), STEP, {"do": "pause"}, plain("r2", 2, 2), steps(2)]
     paused = lived(build, "p1", commands)
-    assert [each["events"] for each in paused.log[-1].snapshots][1:] == [[]]
+    assert [snapshot["events"] for snapshot in paused.log[-1].snapshots][1:] == [[]]
     lived(build, "p1", [*commands, {"do": "continue"}, steps(4), CLOSE, STEP])
 
 
 def test_a_small_campaign_finds_only_that_resumed_sessions_wait_for_each_other(
     build: ProcessEngine,
 ) -> None:
-    """Each configuration that it takes, for some seconds."""
+    """Every configuration accepted by the build, for some seconds."""
     if build.version != NEW:
-        pytest.skip("it finds what is patched since")
+        pytest.skip("its bugs are fixed in newer releases")
     plainly = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
     modes = ("p1-draft", "p4-rounds", "p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
     configs = {name: CONFIGS[name] for name in (*plainly, *modes)}
@@ -261,8 +261,8 @@ def test_only_a_batch_ahead_shows_what_is_wrong_with_placeholders(broken: Proces
 def test_with_priorities_a_block_is_found_that_was_never_filled(
     python_of: Callable[[str], Path],
 ) -> None:
-    """A round of r2 is scheduled, shares its last whole block, and gives way to r1 in the same
-    batch. It never runs; r4, with the tokens of r2, reads the block (README)."""
+    """r1 preempts r2 in the batch that schedules a round of r2. The round has shared its last whole
+    block but never runs. r5, with the tokens of r2, reads the block (README)."""
     seen = tokens(0, 26)
     copied = [*seen, *content.follows(seen, 18), 240]
     commands = [
@@ -275,7 +275,7 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
         steps(3),
     ]
     publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed", HASH)
-    for option, aside, found in (
+    for option, aside, expected in (
         ("--priority", (), set(publishes)),
         ("--priority", publishes, {"INV-CONTENT.stamp"}),
         ("", (), set[str]()),
@@ -284,13 +284,13 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
         with closing(ProcessEngine(argv, 60)) as engine:
             setup = Setup(CONFIGS["p4-draft"], ignored=aside)
             log = play(engine, setup, commands).log
-        assert {each.clause for each in log[-1].violations} == found
+        assert {violation.clause for violation in log[-1].violations} == expected
 
 
 def test_with_priorities_a_block_that_was_filled_stays_shared(
     python_of: Callable[[str], Path],
 ) -> None:
-    """r2 gives way in the batch after the one that filled its blocks, and was not scheduled."""
+    """r2 is preempted in the batch after its blocks were filled, before the batch schedules it."""
     commands = [plain("r2", 2, 10), STEP, {**plain("r1", 0, 10), "tokens": tokens(100, 3)}]
     for _ in range(9):
         commands += [accept("r1", 2), accept("r2", 2), STEP]
@@ -299,14 +299,14 @@ def test_with_priorities_a_block_that_was_filled_stays_shared(
         setup = Setup(replace(small, max_running=2, rows=2))
         log = play(engine, setup, commands).log
     assert log[-1].violations == [] and len(log) == len(commands)
-    told = {event[0] for each in log for seen in each.snapshots for event in seen["events"]}
+    told = {event[0] for entry in log for seen in entry.snapshots for event in seen["events"]}
     assert "T-PLAIN-RETRACT" in told
 
 
 def test_with_priorities_a_block_is_evicted_for_who_gives_way(
     python_of: Callable[[str], Path],
 ) -> None:
-    """r2 gets the last block of the tree, gives way to r3 in the same batch, and r3 gets it."""
+    """r2 gets the last block of the tree. r3 preempts it in the same batch and gets the block."""
     commands = [
         OPEN,
         {"do": "open", "session": "s2"},
@@ -328,18 +328,18 @@ def test_with_priorities_a_block_is_evicted_for_who_gives_way(
 def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault: str) -> None:
     """The same commands without drafts find nothing."""
     seed, config, commands, _ = FAULTS[fault]
-    plainly = [each for each in commands if each["do"] != "accept"]
+    plainly = [command for command in commands if command["do"] != "accept"]
     setup = Setup(replace(CONFIGS[config], draft=0), seed)
     assert play(broken, setup, plainly).log[-1].violations == []
 
 
 def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -> None:
-    """Its KV is that of another token, and what is sampled after it is, too."""
+    """The KV at its position belongs to another token. Later sampled tokens are wrong, too."""
     seed, config, commands, _ = FAULTS["rejected kept"]
-    others = (*(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
+    others = (*(f"INV-STEP.{clause}" for clause in ("state", "guard", "event")), "INV-COVER.req")
     aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds", HASH)
     log = play(broken, Setup(CONFIGS[config], seed, ignored=aside), commands).log
-    assert "INV-CONTENT" in {each.clause.partition(".")[0] for each in log[-1].violations}
+    assert "INV-CONTENT" in {violation.clause.partition(".")[0] for violation in log[-1].violations}
 
 
 TWO_TURNS = [OPEN, turn("r1", 9, 4), steps(6), turn("r2", 3, 3), steps(6)]
@@ -378,12 +378,12 @@ LAWS: dict[str, tuple[int, str, list[Command], str]] = {
     "end not told": (16, "p4", SHARED, "INV-TABLES.ended"),
     "preempted forgotten": (17, *LIVES["a turn is preempted"][:2], "INV-TABLES.queued"),
 }
-"""What a build does wrong that no other clause tells, or only when somebody is harmed by it."""
+"""Faults caught by no other clause, or only later by their harm."""
 
 
 @pytest.mark.parametrize("fault", LAWS)
 def test_laws_of_the_block_pool_and_the_queues(broken: ProcessEngine, fault: str) -> None:
-    """INV-REUSE, INV-LOOKUP, INV-TABLES: they alone break, in the iteration of the fault."""
+    """INV-REUSE, INV-LOOKUP and INV-TABLES alone are violated, in the iteration of the fault."""
     seed, config, commands, wanted = LAWS[fault]
     log = play(broken, Setup(CONFIGS[config], seed), commands).log
     assert {violation.clause for violation in log[-1].violations} == {wanted}
@@ -396,7 +396,7 @@ def test_the_changed_driver_is_sound_without_a_fault(broken: ProcessEngine) -> N
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_the_build_is_seen(broken: ProcessEngine, fault: str) -> None:
-    """The driver shows what the build does, not what it should do."""
+    """The driver shows the build's real state, right or wrong."""
     seed, config, commands, wanted = FAULTS[fault]
     log = play(broken, Setup(CONFIGS[config], seed), commands).log
     assert wanted & {violation.clause for violation in log[-1].violations}
@@ -405,17 +405,16 @@ def test_a_fault_in_the_build_is_seen(broken: ProcessEngine, fault: str) -> None
 def test_methods_that_make_transitions_are_there(
     build: ProcessEngine, python_of: Callable[[str], Path]
 ) -> None:
-    """By their names in the sources: who reads a trace looks for them."""
+    """Readers of a trace search the sources for these names."""
     python = python_of(build.version)
     (folder,) = python.parents[1].glob("lib/python3.*/site-packages/vllm/v1")
-    there = set()
+    defined = set()
     for path in (path for part in ("core", "engine") for path in (folder / part).rglob("*.py")):
-        for each in ast.parse(path.read_text()).body:
-            if isinstance(each, ast.ClassDef):
+        for definition in ast.parse(path.read_text()).body:
+            if isinstance(definition, ast.ClassDef):
                 kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-                there |= {
-                    f"{each.name}.{node.name}" for node in each.body if isinstance(node, kinds)
-                }
+                members = [node for node in definition.body if isinstance(node, kinds)]
+                defined |= {f"{definition.name}.{member.name}" for member in members}
     named = methods_of(f"vllm {build.version}")
     assert set(named) == build.capabilities.transitions
-    assert {name for methods in named.values() for name in methods} - there == set()
+    assert {name for methods in named.values() for name in methods} - defined == set()

@@ -1,1 +1,1 @@
-"""vLLM's scheduler alone; `show --format script` makes one file of it."""
+"""vLLM's scheduler alone. `show --format script` makes a single file of the folder."""

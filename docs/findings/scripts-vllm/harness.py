@@ -1,7 +1,7 @@
-"""A real vLLM scheduler on a CPU, stepped by hand: no weights, no worker, no sockets.
+"""Real vLLM scheduler on a CPU, stepped by hand: no weights, no worker, no sockets.
 
-For the scripts beside it. Serves 0.15.0 to 0.33.0. Everything that a script shows is read from
-the engine's own objects; the methods below only build its inputs, and stand in for its worker.
+For the scripts in this folder. Serves 0.15.0 to 0.33.0. All results shown by a script are read from
+the engine's own objects. The methods below only build its inputs, and replace its worker.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ for name, value in {
     os.environ.setdefault(name, value)
 
 import torch
-import torch._inductor.runtime.triton_compat  # before the stubs: it would take one for Triton
+import torch._inductor.runtime.triton_compat  # before the stubs, which would be mistaken for Triton
 import torch.utils._triton
 
 torch.set_num_threads(1)
-warnings.simplefilter("ignore")  # of packages that are absent; what vLLM logs as well
+warnings.simplefilter("ignore")  # of absent packages, also logged by vLLM
 logging.disable()
 torch.utils._triton.has_triton_package()
 torch.utils._triton.has_triton()
@@ -72,7 +72,7 @@ kv_cache_utils.init_none_hash(sha256)
 
 
 class Model:
-    """What the scheduler reads of a model: a text generator, and None of all else."""
+    """Properties of a model read by the scheduler: a text generator, and None for the rest."""
 
     skip_tokenizer_init, runner_type, architecture, architectures = True, "generate", "none", ()
     is_multimodal_model = supports_multimodal_inputs = is_encoder_decoder = is_diffusion = False
@@ -87,7 +87,7 @@ class Model:
 
 
 def call(function, like=None, **offered):
-    """``function(…)`` with those arguments that this release takes, of it or of what it is like."""
+    """Call ``function`` with arguments present in this release, by the signature of ``like``."""
     taken = inspect.signature(like or function).parameters
     return function(**{name: value for name, value in offered.items() if name in taken})
 
@@ -95,24 +95,24 @@ def call(function, like=None, **offered):
 def speculative(drafts, method):
     """Speculative decoding, without a model to look into."""
     made = object.__new__(SpeculativeConfig)
-    for each in dataclasses.fields(SpeculativeConfig):
-        factory = each.default_factory
-        value = each.default if factory is dataclasses.MISSING else factory()
+    for field in dataclasses.fields(SpeculativeConfig):
+        factory = field.default_factory
+        value = field.default if factory is dataclasses.MISSING else factory()
         value = getattr(value, "default", value)  # of pydantic
-        object.__setattr__(made, each.name, None if value is dataclasses.MISSING else value)
+        object.__setattr__(made, field.name, None if value is dataclasses.MISSING else value)
     object.__setattr__(made, "method", method)
     object.__setattr__(made, "num_speculative_tokens", drafts)
     return made
 
 
 class Engine:
-    """One scheduler. `answers` has what each finished request's client was told, `tokens` what it
-    was sent, `late` what was sent when nobody waited, `kv` the token whose KV the worker wrote to
-    each (block, offset).
+    """A scheduler. `answers` has the final answer for each finished request, `tokens` the tokens
+    sent to its client. `late` has tokens sent when no request waited. `kv` has the token whose KV
+    the worker wrote to each (block, offset).
 
-    `drafts` tokens are proposed each time, and all of them are what follows. With `ahead` a batch
-    is scheduled before the output of the one before is processed (asynchronous scheduling). With
-    `priority` a request has the priority that it is sent with; the least is the most important."""
+    `drafts` tokens are proposed in every round, all of them correct. With `ahead`, a batch is
+    scheduled before the previous output is processed (asynchronous scheduling). With `priority`, a
+    request has the priority sent with the request, the least being the most important."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Engine:
             ),
             cache_config=CacheConfig(block_size=block_size),
         )
-        # Without a model it decides some of these by itself.
+        # Without a model, vLLM decides some of these fields itself.
         config.cache_config.enable_prefix_caching = True
         config.cache_config.block_size = block_size
         config.cache_config.num_gpu_blocks = tokens // block_size + 1  # and the null block
@@ -174,10 +174,10 @@ class Engine:
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self.hasher = kv_cache_utils.get_request_block_hasher(block_size, sha256)
 
-    # What clients send; it arrives at once.
+    # Commands of clients, which arrive at once.
 
     def submit(self, rid, tokens, max_new, session=None, stop=(), priority=0):
-        """A plain request; a turn of a session is one more request of its id, and resumable."""
+        """Send a plain request, or a turn: a resumable request with the session's ID."""
         key = session or rid
         self.turns.setdefault(key, []).append(rid)
         self._send(key, tokens, max_new, session is not None, stop, priority)
@@ -207,7 +207,7 @@ class Engine:
             )
         )
 
-    # One iteration of the engine's loop: `EngineCore.step`, or `step_with_batch_queue`.
+    # Iterations of the engine's loop: `EngineCore.step`, or `step_with_batch_queue`.
 
     def step(self, count=1):
         for _ in range(count):
@@ -239,21 +239,21 @@ class Engine:
             pooler_output=[],
         )
         for told in self.scheduler.update_from_output(batch, output).values():
-            for each in told.outputs:
-                if not self.turns[each.request_id]:  # up to 0.25.0: of a turn that is over
-                    self.late.extend(each.new_token_ids)
+            for answer in told.outputs:
+                if not self.turns[answer.request_id]:  # up to 0.25.0: of a finished turn
+                    self.late.extend(answer.new_token_ids)
                     continue
-                rid = self.turns[each.request_id][0]
-                self.tokens.setdefault(rid, []).extend(each.new_token_ids)
-                if each.finish_reason is not None:
-                    self.answers[rid] = each.finish_reason.name.lower()
-                    self.turns[each.request_id].pop(0)
+                rid = self.turns[answer.request_id][0]
+                self.tokens.setdefault(rid, []).extend(answer.new_token_ids)
+                if answer.finish_reason is not None:
+                    self.answers[rid] = answer.finish_reason.name.lower()
+                    self.turns[answer.request_id].pop(0)
         if self.drafts and not self.ahead:
             proposed = {key: self._follow(key) for key in sampled}
             ids = DraftTokenIds(list(proposed), list(proposed.values()))
             self.scheduler.update_draft_token_ids(ids)
 
-    # The worker: tokens and block table of each request, as the scheduler told it.
+    # The worker: tokens and block table of each request, as sent by the scheduler.
 
     def _update(self, batch):
         for key in batch.finished_req_ids:
@@ -274,12 +274,12 @@ class Engine:
             state[1].extend(blocks[0] if blocks else ())
 
     def _run(self, key, count, drafts):
-        """Write the KV of what is scheduled; the next token depends on all that is read, and a
-        draft is accepted if it is that token."""
+        """Write the KV of the scheduled tokens. The next token depends on all KV read, and a draft
+        is accepted if equal to the next token."""
         tokens, blocks, computed = self.worker[key]
         end, read, sampled = computed + count, 0, []
         given = [*tokens[: end - len(drafts)], *drafts]
-        whole = end - len(drafts) >= len(tokens)  # else it is a chunk
+        whole = end - len(drafts) >= len(tokens)  # otherwise a chunk
         for position in range(end):
             if position >= len(blocks) * self.size:
                 raise NoBlock(f"{key}: position {position} is beyond its {len(blocks)} blocks")
@@ -294,7 +294,7 @@ class Engine:
         return sampled
 
     def _follow(self, key):
-        """The tokens that a perfect drafter proposes."""
+        """Return the tokens proposed by a perfect drafter."""
         tokens, read = self.worker[key][0], 0
         for token in tokens:
             read = follows(read, token)
@@ -304,19 +304,19 @@ class Engine:
             read = follows(read, proposed[-1])
         return proposed
 
-    # What is seen.
+    # State of the engine.
 
     def free(self):
-        """Tokens that a request could get."""
+        """Return the number of tokens a request could get."""
         return self.pool.get_num_free_blocks() * self.size
 
     def blocks(self, key):
         """The block table of a request, by the scheduler's own objects."""
         (group,) = self.scheduler.kv_cache_manager.coordinator.single_type_managers
-        return [each.block_id for each in group.req_to_blocks.get(key, ())]
+        return [block.block_id for block in group.req_to_blocks.get(key, ())]
 
     def reads(self, key):
-        """Tokens whose KV is where the block table of a request leads, by position."""
+        """Return, by position, the tokens whose KV is at the places in a request's block table."""
         places = [(block, offset) for block in self.blocks(key) for offset in range(self.size)]
         return [self.kv.get(place) for place in places]
 
@@ -325,11 +325,11 @@ class Engine:
         return "gone" if request is None else request.status.name
 
     def waiting(self):
-        """Requests and turns that are not answered while nothing runs."""
+        """Return the unanswered requests and turns, while nothing runs."""
         return [rid for rids in self.turns.values() for rid in rids]
 
     def show(self):
-        """Print what clients were told, what each request has, and how many tokens are free."""
+        """Print the answers to clients, the requests' states, and the number of free tokens."""
         print("answers:", self.answers)
         print("tokens that each got:", {rid: len(got) for rid, got in self.tokens.items()})
         print("waiting:", self.waiting(), "- free tokens:", self.free())
@@ -338,18 +338,18 @@ class Engine:
 
 
 def follows(read, token):
-    """What is read of all KV before, with that of one more token."""
+    """Return the digest of all KV read so far, extended by a token."""
     return (31 * read + token) % 199
 
 
 class NoBlock(IndexError):
-    """The scheduler has the worker write KV that it gave no block for."""
+    """The scheduler has the worker write KV without a block."""
 
 
 def main(finding, judged=True):
-    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error.
+    """Run a finding, a function that returns the error or None. Exit with 1 or 0, or 2 on a crash.
 
-    A finding that is not ``judged`` prints a state, and returns nothing: status 0.
+    A finding that is not ``judged`` prints a state and returns nothing: status 0.
     """
     print(f"vLLM {vllm.__version__}")
     print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")

@@ -1,4 +1,4 @@
-"""A block can be found that was never filled: the batch that was to fill it ran without it.
+"""A block that was never filled can be matched: the batch for the block ran without it.
 
 ENV/bin/python docs/findings/scripts-vllm/never-filled-block.py
 """
@@ -14,7 +14,7 @@ def finding():
     engine.step(4)
     said = [1, 2, *engine.tokens["r1"]]
     print("r1:", engine.status("r1"), "after", said, "- r2:", engine.answers.get("r2"))
-    engine.submit("r3", [*said, 3], 1)  # of anybody who goes on from what r1 was told
+    engine.submit("r3", [*said, 3], 1)  # of a client continuing from the answer to r1
     engine.step()
     alone = Engine()
     alone.submit("r3", [*said, 3], 1)

@@ -1,4 +1,4 @@
-"""A session gives way while the last token of its turn is under way: its next turn is never run.
+"""A session is preempted while the last token of its turn is in flight: its next turn never runs.
 
 ENV/bin/python docs/findings/scripts-vllm/preempted-session-lost.py
 """
@@ -18,7 +18,7 @@ def finding():
     queues = {"running": engine.scheduler.running, "waiting": list(engine.scheduler.waiting)}
     if request is not None:
         print("s1 is", request.status.name, "- its tokens:", list(request.all_token_ids))
-        print("it stands in", [name for name, each in queues.items() if request in each])
+        print("it stands in", [name for name, queue in queues.items() if request in queue])
     lost = "r3" not in engine.answers
     return "nobody ever runs r3, and r1 has long ended" if lost and "r1" in engine.answers else None
 

@@ -1,4 +1,4 @@
-"""Two sessions go on, each holds what the other needs: both wait for ever.
+"""Two resumed sessions each hold memory needed by the other: both wait forever.
 
 ENV/bin/python docs/findings/scripts-vllm/resumed-sessions-deadlock.py
 """
@@ -12,7 +12,7 @@ def finding():
         engine.submit(f"r{number}", range(10 * number, 10 * number + 8), 1, session=f"s{number}")
     engine.step()
     print("answers:", engine.answers, "- free:", engine.free(), "of 20")
-    for number in (3, 4):  # 6 more for each; either of them alone would fit
+    for number in (3, 4):  # 6 more for each: either alone would fit
         session = f"s{number - 2}"
         engine.submit(f"r{number}", range(10 * number, 10 * number + 6), 1, session=session)
     engine.step(50)

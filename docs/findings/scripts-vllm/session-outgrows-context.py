@@ -1,4 +1,4 @@
-"""A session grows beyond the context: each of its turns is short enough, together they are not.
+"""A session exceeds the context: each turn is short enough, but their sum is not.
 
 ENV/bin/python docs/findings/scripts-vllm/session-outgrows-context.py
 """
@@ -8,7 +8,7 @@ from harness import Engine, NoBlock, main
 
 def finding():
     engine = Engine(tokens=20, context=12)
-    for number in (1, 2):  # `InputProcessor` takes a prompt that is shorter than the context
+    for number in (1, 2):  # `InputProcessor` accepts a prompt shorter than the context
         engine.submit(f"r{number}", [number] * 8, 2, session="s1")
         try:
             engine.step(3)

@@ -1,4 +1,4 @@
-"""A prompt that nobody computed is answered from the KV of another one.
+"""A prompt that was never computed is answered from the KV of another prompt.
 
 ENV/bin/python docs/findings/scripts-vllm/stale-block-hash.py
 """

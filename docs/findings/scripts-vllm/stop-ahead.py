@@ -1,4 +1,4 @@
-"""A turn ends while its next token is under way; that one comes to the session or its next turn.
+"""A turn ends while its next token is in flight: the token goes to the session or its next turn.
 
 ENV/bin/python docs/findings/scripts-vllm/stop-ahead.py
 """

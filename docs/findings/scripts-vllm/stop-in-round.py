@@ -1,4 +1,4 @@
-"""A turn ends inside a speculative round; what was accepted after its end counts as the session's.
+"""A turn ends inside a speculative round: tokens accepted after its end count as the session's.
 
 ENV/bin/python docs/findings/scripts-vllm/stop-in-round.py
 """
@@ -9,7 +9,7 @@ from harness import Engine, main
 def finding():
     engine = Engine(drafts=4)
     engine.submit("r1", [1, 2], 3, session="s1")
-    engine.step(2)  # the second one is a round, of which two tokens are more than enough
+    engine.step(2)  # the second token is a round, with two tokens more than enough
     told = engine.tokens["r1"]
     print("r1 was answered", told, "by", engine.answers.get("r1"))
     engine.submit("r2", [10, 11, 12, 13, 14], 1, session="s1")

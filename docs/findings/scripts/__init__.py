@@ -1,1 +1,1 @@
-"""SGLang's scheduler alone; `show --format script` makes one file of it."""
+"""SGLang's scheduler alone. `show --format script` makes a single file of the folder."""

@@ -1,4 +1,4 @@
-"""A turn goes on from one that was aborted in the queue, and is refused: that one had not finished.
+"""A turn continues a turn aborted in the queue, and is refused: the aborted turn had not finished.
 
 ENV/bin/python docs/findings/scripts/branch-of-aborted.py
 """

@@ -1,4 +1,4 @@
-"""A turn that is too long destroys its session's slot.
+"""A turn longer than the context destroys its session's slot.
 
 ENV/bin/python docs/findings/scripts/doomed-turn.py
 """

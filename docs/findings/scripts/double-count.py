@@ -1,4 +1,4 @@
-"""A turn's KV is counted twice while it runs on its slot's row.
+"""A turn's KV is counted twice while the turn runs on its slot's row.
 
 ENV/bin/python docs/findings/scripts/double-count.py
 """

@@ -1,4 +1,4 @@
-"""What a speculative round commits past the finish stays in the slot.
+"""KV committed past the finish by a speculative round stays in the slot.
 
 ENV/bin/python docs/findings/scripts/draft-tail.py
 """
@@ -11,7 +11,7 @@ def finding():
     save, pool = engine.cache.cache_finished_req, engine.scheduler.req_to_token_pool
 
     def overshoot(req, *args, **kwargs):
-        """As the last round of a draft of 2 leaves it; real ones need a GPU."""
+        """Leave the request as after the last round of a draft of 2. Real drafts need a GPU."""
         end = req.kv_allocated_len
         pool.req_to_token[req.req_pool_idx, end : end + 2] = engine.allocator.alloc(2)
         req.kv_allocated_len += 2

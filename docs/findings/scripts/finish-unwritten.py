@@ -1,4 +1,4 @@
-"""With speculation: a finished turn counts KV for its last token that no round has written.
+"""With speculation, a finished turn counts KV for its last token, never written by a round.
 
 ENV/bin/python docs/findings/scripts/finish-unwritten.py
 """

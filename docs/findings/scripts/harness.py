@@ -1,7 +1,7 @@
-"""A real SGLang scheduler on a CPU, stepped by hand: one layer, random weights, no sockets.
+"""Real SGLang scheduler on a CPU, stepped by hand: one layer, random weights, no sockets.
 
-For the scripts beside it. Serves 0.5.10.post1 to 0.5.23. Everything that a script shows is
-read from the engine's own objects; the methods below only build its input messages.
+For the scripts in this folder. Serves 0.5.10.post1 to 0.5.23. All results shown by a script are
+read from the engine's own objects. The methods below only build its input messages.
 """
 
 import dataclasses
@@ -31,11 +31,11 @@ for name, value in {
     os.environ.setdefault(name, value)
 
 import torch
-import torch._inductor.runtime.triton_compat  # before the stubs: it would take one for Triton
+import torch._inductor.runtime.triton_compat  # before the stubs, which would be mistaken for Triton
 import torch.utils._triton
 
 torch.set_num_threads(1)
-warnings.simplefilter("ignore")  # of packages that are absent; what SGLang logs as well
+warnings.simplefilter("ignore")  # of absent packages, also logged by SGLang
 logging.disable()
 torch.utils._triton.has_triton()
 
@@ -82,7 +82,7 @@ def fields(kind):
 
 
 def make(kind, **wanted):
-    """``kind(…)`` with those fields that this release has; None for what else it requires."""
+    """Return ``kind(…)`` with fields present in this release, None for other required fields."""
     given = {key: value for key, value in wanted.items() if key in fields(kind)}
     for key, parameter in inspect.signature(kind).parameters.items():
         if parameter.default is inspect.Parameter.empty:
@@ -91,8 +91,8 @@ def make(kind, **wanted):
 
 
 class Engine:
-    """One scheduler; `answers` has what each finished request's client was told, `tokens` what
-    it was sent."""
+    """A scheduler. `answers` has the final answer for each finished request, `tokens` the tokens
+    sent to its client."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Engine:
             args["swa_full_tokens_ratio"] = (swa_tokens + 0.5) / tokens
         if draft:
             args |= arguments(draft, topk)
-        if priority:  # a difference of one is enough to give way
+        if priority:  # a difference of 1 is enough for a preemption
             args |= {
                 "enable_priority_scheduling": True,
                 "priority_scheduling_preemption_threshold": 0,
@@ -188,7 +188,7 @@ class Engine:
             if reason is not None:
                 self.answers[rid] = words(reason)
 
-    # What clients send; it arrives at once.
+    # Commands of clients, which arrive at once.
 
     def _send(self, message):
         with torch.inference_mode():
@@ -205,7 +205,7 @@ class Engine:
         )
 
     def submit(self, rid, tokens, max_new, session=None, stop=(), turn=None, priority=None, **how):
-        """``turn`` is what it goes on from, ``how`` other fields of `SessionParams`."""
+        """Send a request. ``turn``: request to continue, ``how``: fields of `SessionParams`."""
         sampling = SamplingParams(
             max_new_tokens=max_new, temperature=0.0, stop_token_ids=list(stop) or None
         )
@@ -233,11 +233,11 @@ class Engine:
         self._send(make(io_struct.AbortReq, rid=rid))
 
     def accept(self, rid, tokens):
-        """So many tokens the next speculative round of a request accepts."""
+        """Set the number of tokens accepted in a request's next speculative round."""
         self.accepted[rid] = tokens
 
     def _accepts(self, rid, computed):
-        """One, if nothing was said; with ``lucky`` any number, the same one in every run."""
+        """Return the tokens to accept: 1, or with ``lucky`` any number, fixed across runs."""
         luck = crc32(f"{rid}:{computed}".encode()) % (self.draft + 1) if self.lucky else 0
         return self.accepted.pop(rid, 0) or 1 + luck
 
@@ -245,15 +245,15 @@ class Engine:
         self._send(make(io_struct.CloseSessionReqInput, session_id=session))
 
     def retract(self):
-        """Retract what runs, by the engine's own pause; then go on."""
+        """Retract running requests by the engine's own pause, then resume."""
         self.scheduler.pause_generation(io_struct.PauseGenerationReqInput(mode="retract"))
         self.scheduler._engine_paused = False
 
     def evict(self, tokens):
-        """Evict from the prefix tree, as an allocation that runs short does."""
+        """Evict from the prefix tree, like an allocation short of memory."""
         self.cache.evict(make(EvictParams, num_tokens=tokens, swa_num_tokens=tokens))
 
-    # One iteration of the event loop.
+    # Iterations of the event loop.
 
     def step(self, count=1):
         for _ in range(count):
@@ -275,12 +275,12 @@ class Engine:
         if batch:
             result = scheduler.run_batch(batch)
             self.results.append((batch.copy() if self.overlap else batch, result))
-        # With overlap scheduling the result of the batch before: it comes an iteration late.
+        # With overlap scheduling, the previous batch's result, late by an iteration.
         if scheduler.last_batch if self.overlap else batch:
             scheduler.process_batch_result(*self.results.popleft())
         scheduler.last_batch = batch
 
-    # What is seen.
+    # State of the engine.
 
     def check(self):
         """The engine's own memory check: its complaint, or "ok"."""
@@ -295,14 +295,14 @@ class Engine:
         return "ok"
 
     def inflight(self, session):
-        """Whether the engine takes a turn of the session to be in flight."""
+        """Return True if the engine treats a turn of the session as in flight."""
         session = self.controller.sessions[session]
         if hasattr(session, "_inflight"):
             return session._inflight
         return any(not node.req.finished() for node in session.req_nodes.values())  # 0.5.10
 
     def sum(self):
-        """Tokens with an owner, as (available, in the tree, in slots); only while nothing runs."""
+        """Return owned tokens (available, in the tree, in slots), valid while nothing runs."""
         tree = self.cache.evictable_size() + self.cache.protected_size()
         held = sum(
             figure(slot, "kv_allocated_len") - figure(slot, "cache_protected_len")
@@ -312,7 +312,7 @@ class Engine:
         return self.allocator.available_size(), tree, held
 
     def owned(self):
-        """Tokens of the pool, by whose they are; also while something runs."""
+        """Return the tokens of the pool by owner, also while requests run."""
         available, tree, _ = self.sum()
         running = {row(req): req for req in self.running().values() if row(req) is not None}
         slots = getattr(self.cache, "session", self.cache).slots.values()
@@ -335,18 +335,18 @@ class Engine:
         return self.scheduler.req_to_token_pool.req_to_token[row(holder), :length].tolist()
 
     def unwritten(self, session):
-        """Positions that the slot counts as committed, and whose KV nobody has written."""
+        """Return positions counted as committed by the slot without any KV written."""
         slot, keys = self.slot(session), self.allocator.get_kvcache().k_buffer[0]
         places = self.indices(slot)[: figure(slot, "kv_committed_len")]
         return [position for position, index in enumerate(places) if not keys[index].any()]
 
     def slot(self, session):
-        """The slot of a session: the record, wherever this release keeps its figures."""
+        """Return the slot of a session: the record, in any release."""
         slots = getattr(self.cache, "session", self.cache).slots
         return slots.get(session)
 
     def history(self, session):
-        """The tokens that the next turn's prompt would begin with, None before the first."""
+        """Return the first tokens of the next turn's prompt, None before the first turn."""
         session = self.controller.sessions[session]
         if not session.req_nodes:
             return None
@@ -356,22 +356,22 @@ class Engine:
         return [int(x) for x in (*req.origin_input_ids[:length], *out)]
 
     def running(self):
-        scheduler, found = self.scheduler, {}
+        scheduler, requests = self.scheduler, {}
         batches = (scheduler.running_batch, scheduler.last_batch)
         chunked = getattr(scheduler, "chunked_req", None)
         for req in [req for batch in batches if batch for req in batch.reqs] + [chunked]:
             if req is not None and not req.finished():
-                found[req.rid] = req
-        return found
+                requests[req.rid] = req
+        return requests
 
     def waiting(self):
         return [req.rid for req in self.scheduler.waiting_queue]
 
     def show(self):
-        """Print what clients were told, what each session and its slot have, whose the memory is.
+        """Print the answers to clients, the sessions with their slots, and the owners of memory.
 
-        A session is in flight while a turn of it is not over. Its history is what the next
-        turn's prompt begins with. Its slot is what it keeps between turns.
+        A session is in flight until its turn is over. The next turn's prompt begins with its
+        history. The slot is the memory held between turns.
         """
         print("answers:", self.answers)
         print("tokens that each got:", {rid: len(got) for rid, got in self.tokens.items()})
@@ -397,7 +397,7 @@ def words(reason):
 
 
 def figure(holder, name):
-    """A figure of a request's or a slot's KV, wherever this release keeps it."""
+    """Return a figure of a request's or a slot's KV, in any release."""
     return getattr(holder if hasattr(holder, name) else holder.kv, name)
 
 
@@ -425,7 +425,7 @@ def build(server):
 
 
 def admit(scheduler, reserve):
-    """Admission sets this share of the tokens to come aside."""
+    """Set the share of tokens reserved by admission."""
     tracker = getattr(scheduler, "new_token_ratio_tracker", None)
     if tracker is not None:
         tracker.init = tracker.min = tracker.current = reserve
@@ -436,8 +436,8 @@ def admit(scheduler, reserve):
 
 
 def draw_weights(scheduler):
-    """Larger ones than the loader's, so that every token depends on its context; always the same:
-    a stop token comes where it came when the finding was made."""
+    """Draw larger weights than the loader, so that every token depends on its context. The seed is
+    fixed: a stop token comes at the same place as when the finding was made."""
     worker = getattr(scheduler.tp_worker, "worker", scheduler.tp_worker)
     generator = torch.Generator().manual_seed(20260101)
     with torch.no_grad():
@@ -450,7 +450,7 @@ def draw_weights(scheduler):
 
 
 def slide(window):
-    """Make the second layer of the model a sliding one; no release takes Llama for that."""
+    """Make the model's second layer a sliding layer, never the case for Llama in a release."""
     from sglang.srt.configs import model_config
     from sglang.srt.models.llama import LlamaForCausalLM
 
@@ -460,10 +460,10 @@ def slide(window):
 
 
 def page_in_torch():
-    """Releases up to 0.5.18 find places in pages with a Triton kernel; the same on a CPU."""
+    """Replace a Triton kernel of releases up to 0.5.18, for finding places in pages, on a CPU."""
     from sglang.srt.mem_cache import allocator
 
-    paged = getattr(allocator, "paged", allocator)  # 0.5.10 has one module for all of them
+    paged = getattr(allocator, "paged", allocator)  # 0.5.10 has a single module for allocators
 
     def extend(before, lengths, last, free, out, _, page_size, *rest):
         fresh, places = iter(free.tolist()), []
@@ -490,16 +490,16 @@ def read_through_mapping(scheduler, allocator, window):
     for name in ("get_key_buffer", "get_value_buffer"):
 
         def buffer(layer_id, read=getattr(pool, name)):
-            found = read(layer_id)
-            return found[allocator.full_to_swa_index_mapping[:-1]] if layer_id == 1 else found
+            entries = read(layer_id)
+            return entries[allocator.full_to_swa_index_mapping[:-1]] if layer_id == 1 else entries
 
         setattr(pool, name, buffer)
 
 
 def main(finding, judged=True):
-    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error.
+    """Run a finding, a function that returns the error or None. Exit with 1 or 0, or 2 on a crash.
 
-    A finding that is not ``judged`` prints a state, and returns nothing: status 0.
+    A finding that is not ``judged`` prints a state and returns nothing: status 0.
     """
     print(f"SGLang {sglang.__version__}")
     print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")

@@ -1,4 +1,4 @@
-"""A token is lost, and the double count of another hides it from the check.
+"""The check misses a lost token: another token is counted twice.
 
 ENV/bin/python docs/findings/scripts/hidden-leak.py
 """

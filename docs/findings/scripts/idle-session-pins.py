@@ -1,4 +1,4 @@
-"""An idle session keeps a plain request waiting for ever.
+"""An idle session blocks a plain request forever.
 
 ENV/bin/python docs/findings/scripts/idle-session-pins.py
 """
@@ -12,7 +12,7 @@ def finding():
     engine.submit("r1", list(range(1, 8)), 1, session="s1")
     engine.step(2)
     print("r1:", engine.answers["r1"], "- available:", engine.allocator.available_size())
-    engine.submit("p1", list(range(11, 24)), 2)  # 13 + 2 of 20: fits, were the session not there
+    engine.submit("p1", list(range(11, 24)), 2)  # 13 + 2 of 20: would fit without the session
     engine.step(50)
     print("running:", list(engine.running()), "- waiting:", engine.waiting())
     print("answers:", engine.answers)

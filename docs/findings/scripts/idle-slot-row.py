@@ -1,4 +1,4 @@
-"""An idle session's slot keeps a row, which the scheduler gives away once more: it ends.
+"""The scheduler allocates a row again that is held by an idle session's slot, and ends.
 
 ENV/bin/python docs/findings/scripts/idle-slot-row.py
 """

@@ -1,4 +1,4 @@
-"""A history of one token and a turn that adds none: the scheduler ends, or a token is lost.
+"""After a history of one token, a turn without new tokens ends the scheduler or loses a token.
 
 ENV/bin/python docs/findings/scripts/one-token-history.py
 """

@@ -1,4 +1,4 @@
-"""Two sessions fill the pool: one is aborted and keeps everything; nothing runs any more.
+"""Two sessions fill the pool: one is aborted but holds its memory, and nothing runs any more.
 
 ENV/bin/python docs/findings/scripts/out-of-memory.py
 """

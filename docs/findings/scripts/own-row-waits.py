@@ -1,4 +1,4 @@
-"""Two idle sessions have both rows: the next turn of one of them waits for ever.
+"""Two idle sessions hold both rows: the next turn of either session waits forever.
 
 ENV/bin/python docs/findings/scripts/own-row-waits.py
 """

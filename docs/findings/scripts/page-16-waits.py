@@ -1,4 +1,4 @@
-"""A session's only turn waits for ever: it is charged a page that it does not need.
+"""A session's only turn waits forever: admission charges a page the turn does not need.
 
 ENV/bin/python docs/findings/scripts/page-16-waits.py
 """
@@ -12,7 +12,7 @@ def finding():
     engine.submit("r1", [1], 1, session="s1")
     engine.step(2)
     print("r1:", engine.answers["r1"], "- available:", engine.allocator.available_size())
-    engine.submit("r2", [2], 1, session="s1")  # position 2 of a page that has room for 16
+    engine.submit("r2", [2], 1, session="s1")  # position 2 of a page with room for 16
     engine.step(50)
     print("running:", list(engine.running()), "- waiting:", engine.waiting())
     print("the engine's own check:", engine.check())

@@ -1,4 +1,4 @@
-"""Sliding window, pages of 16: the admission counts tokens, the allocator wants a page more each.
+"""Sliding window, pages of 16: admission counts tokens, the allocator needs a page more a request.
 
 ENV/bin/python docs/findings/scripts/page-16-window.py
 """

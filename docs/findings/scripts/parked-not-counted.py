@@ -1,4 +1,4 @@
-"""Sliding window: a prompt whose next chunk does not fit waits in no batch, and is not counted.
+"""Sliding window: a prompt waiting for room for its next chunk is in no batch, and not counted.
 
 ENV/bin/python docs/findings/scripts/parked-not-counted.py
 """

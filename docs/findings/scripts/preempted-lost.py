@@ -1,4 +1,4 @@
-"""A turn that gives way to a request which is then not admitted is in no queue any more.
+"""A turn preempted for a request that is then not admitted is lost from every queue.
 
 ENV/bin/python docs/findings/scripts/preempted-lost.py
 """

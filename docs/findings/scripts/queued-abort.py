@@ -1,4 +1,4 @@
-"""A queued turn that is aborted stays in flight: every later turn is rejected.
+"""An aborted queued turn stays in flight: every later turn is rejected.
 
 ENV/bin/python docs/findings/scripts/queued-abort.py
 """

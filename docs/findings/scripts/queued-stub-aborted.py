@@ -1,4 +1,4 @@
-"""Aborting a rejected turn that still waits ends the claim of the live one.
+"""Aborting a rejected turn in the queue ends the claim of the live turn.
 
 ENV/bin/python docs/findings/scripts/queued-stub-aborted.py
 """
@@ -12,7 +12,7 @@ def finding():
     engine.submit("r1", [1, 2], 8, session="s1")
     engine.submit("p1", [7], 4)
     engine.step()
-    engine.submit("r2", [3], 1, session="s1")  # rejected; the answer waits behind a full batch
+    engine.submit("r2", [3], 1, session="s1")  # rejected: the answer waits for room in the batch
     engine.step()
     print("waiting:", engine.waiting(), "- in flight:", engine.inflight("s1"))
     engine.abort("r2")

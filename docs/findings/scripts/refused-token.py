@@ -1,4 +1,4 @@
-"""A request that is refused is answered with a token, of a model that ran over one token 0.
+"""A refused request is answered with a token, computed by the model from a single token 0.
 
 ENV/bin/python docs/findings/scripts/refused-token.py
 """
@@ -8,7 +8,7 @@ from harness import Engine, main
 
 def finding():
     engine = Engine()
-    engine.submit("r1", [5, 6, 7], 2, session="nobody")  # there is no such session
+    engine.submit("r1", [5, 6, 7], 2, session="nobody")  # no such session is open
     engine.step(2)
     tokens = list(engine.tokens.get("r1", ()))
     print("answers:", engine.answers, "- tokens:", tokens)

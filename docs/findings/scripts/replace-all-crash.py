@@ -1,4 +1,4 @@
-"""A turn that replaces all that its session has said ends the scheduler.
+"""A turn replacing the session's whole history ends the scheduler.
 
 ENV/bin/python docs/findings/scripts/replace-all-crash.py
 """

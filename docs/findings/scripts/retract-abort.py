@@ -1,4 +1,4 @@
-"""A retracted turn that is then aborted stays in the history.
+"""A turn aborted after a retract stays in the history.
 
 ENV/bin/python docs/findings/scripts/retract-abort.py
 """

@@ -1,4 +1,4 @@
-"""A retracted turn is taken for a finished one; the next turn runs beside it on the same KV.
+"""A retracted turn is treated as finished: the next turn runs at the same time on the same KV.
 
 ENV/bin/python docs/findings/scripts/retract-finishes.py
 """

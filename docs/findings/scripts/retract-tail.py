@@ -1,4 +1,4 @@
-"""A retracted turn writes over a token of its slot, which then belongs to nobody.
+"""A retracted turn writes over a token of its slot, and the token loses its owner.
 
 ENV/bin/python docs/findings/scripts/retract-tail.py
 """

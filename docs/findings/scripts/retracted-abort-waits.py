@@ -1,4 +1,4 @@
-"""A running request that is aborted and retracted waits in the queue to be told so.
+"""A running request, aborted and then retracted, waits in the queue for its final answer.
 
 ENV/bin/python docs/findings/scripts/retracted-abort-waits.py
 """

@@ -1,7 +1,7 @@
-"""Speculative rounds on a CPU: SGLang's own path, with a worker that is told what to accept.
+"""Speculative rounds on a CPU: SGLang's own path, with a worker that accepts as instructed.
 
-For the scripts beside it, with 0.5.15 and later. The worker answers as the build's NGRAM worker
-does: tokens that the model computes, one where all drafts are rejected.
+For the scripts in this folder, with 0.5.15 and later. The worker answers like the build's NGRAM
+worker: with tokens computed by the model, a single token if all drafts are rejected.
 """
 
 import importlib
@@ -11,7 +11,7 @@ import torch
 
 
 def arguments(draft, topk=1):
-    """Server arguments for rounds of ``draft`` steps; what needs a GPU is replaced."""
+    """Return server arguments for rounds of ``draft`` steps, replacing code that needs a GPU."""
     hook = importlib.import_module("sglang.srt.arg_groups.speculative_hook")
     hook._disable_overlap_schedule_for_cpu = lambda _: None
     handle = hook._handle_ngram
@@ -41,18 +41,18 @@ def arguments(draft, topk=1):
     }
 
 
-def assign(rows, table, start, end, found, width, *_):
-    """The Triton kernel that writes row tables; it knows no end of a row either."""
+def assign(rows, table, start, end, indices, width, *_):
+    """Write row tables like the Triton kernel, which does not know the end of a row either."""
     flat, first = table.view(-1), 0
     for row, low, high in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
         part = flat[row * width + low : row * width + high]
-        part.copy_(found[first : first + len(part)])
+        part.copy_(indices[first : first + len(part)])
         first += high - low
 
 
 def answer_rounds(scheduler, accepts):
-    """Have the worker answer rounds, each request's of ``accepts(rid, computed)`` tokens; prefills
-    go to the build's own."""
+    """Let the worker answer rounds with ``accepts(rid, computed)`` tokens per request. Prefills go
+    to the build's own worker."""
     types = importlib.import_module("sglang.srt.speculative.ngram_worker")
     worker, rows = scheduler.model_worker, scheduler.req_to_token_pool.req_to_token
     original, width = worker.forward_batch_generation, worker.draft_token_num

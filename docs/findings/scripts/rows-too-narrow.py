@@ -1,4 +1,4 @@
-"""With speculation and branches: allocation ahead passes the end of a row, into the next one.
+"""With speculation and branches, allocation ahead passes the end of a row, into the next row.
 
 ENV/bin/python docs/findings/scripts/rows-too-narrow.py
 """
@@ -11,7 +11,7 @@ def finding():
     engine.submit("r1", [1, 2, 3], 12)
     engine.step()
     (first,) = engine.running().values()
-    engine.submit("r2", list(range(10, 43)), 8)  # 33 tokens and 8 new ones, of 48 allowed
+    engine.submit("r2", list(range(10, 43)), 8)  # 33 tokens and 8 new tokens, of 48 allowed
     table = engine.scheduler.req_to_token_pool.req_to_token
     before = table[row(first), :3].tolist()
     engine.step(3)

@@ -1,4 +1,4 @@
-"""A rejected turn ends the claim of the live one; a third turn runs on the same KV.
+"""A rejected turn ends the claim of the live turn: a third turn runs on the same KV.
 
 ENV/bin/python docs/findings/scripts/stub-clears-inflight.py
 """

@@ -1,4 +1,4 @@
-"""With overlap scheduling: the abort of a rejected turn releases the slot of the one that was live.
+"""With overlap scheduling, aborting a rejected turn releases the slot of the live turn.
 
 ENV/bin/python docs/findings/scripts/stub-takes-slot.py
 """
@@ -10,7 +10,7 @@ def finding():
     engine = Engine(overlap=True)
     engine.open("s1")
     engine.submit("r1", [1], 1, session="s1")
-    engine.step()  # r1 is computed; its result comes an iteration later
+    engine.step()  # r1 is computed, its result comes an iteration later
     engine.submit("r2", [2, 3], 2, session="s1")  # rejected: r1 is in flight
     engine.step()
     print("answers:", engine.answers, "- s1 has a slot:", engine.slot("s1") is not None)

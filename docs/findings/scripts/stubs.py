@@ -1,4 +1,4 @@
-"""Stand-ins for packages that an engine imports and a run on a CPU never uses."""
+"""Stand-ins for packages imported by an engine but never used in a run on a CPU."""
 
 import importlib.abc
 import importlib.machinery
@@ -48,7 +48,7 @@ class _Meta(type):
 
 
 class Anything(metaclass=_Meta):
-    """Has every attribute; can be called, subscripted and used as a decorator."""
+    """Object with every attribute, also callable, subscriptable and usable as a decorator."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -63,7 +63,7 @@ class Anything(metaclass=_Meta):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if name == "get_current_target":  # the answer would be taken for a device
+        if name == "get_current_target":  # the answer would be mistaken for a device
             raise RuntimeError("no GPU driver")
         return self
 
@@ -133,6 +133,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(names=NAMES):
-    """Answer the imports of those packages that are absent."""
+    """Answer imports of absent packages."""
     absent = {name for name in names if importlib.util.find_spec(name) is None}
     sys.meta_path.insert(0, _Finder(absent))

@@ -1,4 +1,4 @@
-"""Sliding window: a prompt as long as the window's pool waits for ever, and everybody behind it.
+"""Sliding window: a prompt as long as the window's pool waits forever, and all later requests too.
 
 ENV/bin/python docs/findings/scripts/swa-budget-waits.py
 """

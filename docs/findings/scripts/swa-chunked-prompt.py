@@ -1,4 +1,4 @@
-"""Sliding window: a prompt that came in two chunks lies in the tree, and nothing locks it.
+"""Sliding window: a prompt prefilled in two chunks is in the tree, but not locked.
 
 ENV/bin/python docs/findings/scripts/swa-chunked-prompt.py
 """

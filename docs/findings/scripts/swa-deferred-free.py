@@ -3,7 +3,7 @@
 ENV/bin/python docs/findings/scripts/swa-deferred-free.py
 """
 
-from harness import Engine, main  # first: it makes the imports of SGLang possible
+from harness import Engine, main  # first, because the harness makes SGLang's imports possible
 
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 

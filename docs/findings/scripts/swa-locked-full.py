@@ -1,4 +1,4 @@
-"""Sliding window: full KV that a running turn reads is freed under it.
+"""Sliding window: full KV is freed while a running turn still reads the KV.
 
 ENV/bin/python docs/findings/scripts/swa-locked-full.py
 """

@@ -1,4 +1,4 @@
-"""Two turns for a fresh session in one iteration: the scheduler ends, or memory is lost.
+"""Two first turns of a session in a single iteration: the scheduler ends, or memory is lost.
 
 ENV/bin/python docs/findings/scripts/two-first-turns.py
 """

@@ -1,4 +1,4 @@
-"""Two turns of one session are accepted at once.
+"""Two turns of a session are accepted at the same time.
 
 ENV/bin/python docs/findings/scripts/two-in-flight.py
 """

@@ -158,7 +158,7 @@ InOwn_swa(x, at) ==
   /\ Max(OwnQ(x), OwnE(x)) <= at /\ at < Ceil(OwnA(x))
 HasLock(x) == (x.slot_locked \/ x.req_locked)
 
-(* Pages by number, of one pool. 0 is no page. An entry of a row that does not count is 0. *)
+(* Pages of one pool, by number. 0 is no page. An entry that does not count is 0. *)
 
 Empty(total) ==
   [free |-> 1 .. (total \div P), tree |-> {},
@@ -168,20 +168,20 @@ Between(low, high) == {at \in Places : low <= at /\ at < high}
 At(l, a, S) == {l.row[a][at] : at \in S} \ {0}
 Lowest(S) == CHOOSE p \in S : \A each \in S : p <= each
 
-\* the row's pages in [low, high) become free
+\* The row's pages in [low, high) become free.
 Freed(l, a, low, high) ==
   LET S == Between(low, high) IN
   [l EXCEPT !.free = @ \cup At(l, a, S),
             !.row[a] = [at \in Places |-> IF at \in S THEN 0 ELSE l.row[a][at]]]
-\* they become the tree's
+\* The row's pages in [low, high) become the tree's.
 Shared(l, a, low, high) == [l EXCEPT !.tree = @ \cup At(l, a, Between(low, high))]
-\* free pages go to the row; one is as good as another
+\* Free pages go to the row. All free pages are interchangeable.
 RECURSIVE Taken(_, _, _, _)
 Taken(l, a, low, high) ==
   IF low >= high \/ l.free = {} THEN l
   ELSE LET p == Lowest(l.free) IN
        Taken([l EXCEPT !.free = @ \ {p}, !.row[a][low] = p], a, low + P, high)
-\* the row points to pages of the tree: to each at most once, and wherever it needs one
+\* The row points to pages of the tree, to no page twice, and at every position in need.
 Pointed(l, a, low, high, y, Needs(_, _)) ==
   LET S == Between(low, high)
       T == l.tree \ At(l, a, Places \ S)
@@ -189,7 +189,7 @@ Pointed(l, a, low, high, y, Needs(_, _)) ==
         f \in {f \in [S -> T \cup {0}] :
           /\ \A i \in S : (Needs(y, i) /\ "found" \in Kept) => f[i] # 0
           /\ \A i, j \in S : (i # j /\ f[i] # 0) => f[i] # f[j]}}
-\* what the lock must cover, and what it may
+\* Pages that the lock must cover, and pages that it may cover.
 Must(l, a, y, Needs(_, _)) == At(l, a, {at \in Places : Needs(y, at)}) \cap l.tree
 May(l, a, y) == At(l, a, Between(0, OwnQ(y))) \cap l.tree
 Locked(l, a, u, y, Needs(_, _)) ==
@@ -199,14 +199,14 @@ Locked(l, a, u, y, Needs(_, _)) ==
         D \in {D \in SUBSET (May(l, a, y) \ l.lock[a]) :
           /\ must \subseteq D
           /\ "first_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* the lock is dropped as a whole; an insert may drop what the window has left
+\* The lock is dropped as a whole. An insert may drop pages outside the window.
 Unlocked(l, a, u, y, Needs(_, _), again) ==
   LET others == LockedBy(l, Actors \ {a})
       gone == IF ~HasLock(y) THEN {IF "released" \in Kept THEN l.lock[a] ELSE {}}
               ELSE IF again THEN SUBSET (l.lock[a] \ Must(l, a, y, Needs)) ELSE {{}}
   IN {[l EXCEPT !.lock[a] = @ \ D] :
         D \in {D \in gone : "last_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* the tree gives up pages that nobody locks
+\* The tree evicts unlocked pages.
 Evicted(l, n) ==
   LET T == IF "unpinned" \in Kept THEN l.tree \ LockedBy(l, Actors) ELSE l.tree IN
   {[l EXCEPT !.tree = @ \ E, !.free = @ \cup E] :
@@ -221,7 +221,7 @@ MyRow(x) == IF HasKv(x) THEN x.req_row ELSE x.slot_row
 RowsOf(x) == (IF x.slot_holding THEN {x.slot_row} ELSE {})
   \cup (IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN {x.req_row} ELSE {})
 
-\* what the number of pages and the lengths of everybody say of a pool
+\* Invariants of one pool: numbers of pages, and lengths of all actors.
 PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, _)) ==
   LET owned == [a \in Actors |->
         IF ActorHasKv(seen[a]) THEN {at \in Places : Owns(seen[a], at)} ELSE {}]
@@ -585,7 +585,7 @@ Holds ==
         /\ pools.rows_free + Sum([a \in Actors |-> Cardinality(RowsOf(seen[a]))], Actors)
              = rows_total
      \/ Not("INV-ROW")
-\* T-OPEN. A client opens a session: empty history, no slot, nothing in flight.
+\* T-OPEN. A client opens a session with an empty history, no slot and no turn in flight.
 T_OPEN(a, x) ==
   \* closed
   /\ ~x.session_open
@@ -600,7 +600,7 @@ T_OPEN(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-CLOSE. A session with nothing in flight is closed: its slot is released at once.
+\* T-CLOSE. A client closes a session that has no turn in flight. The slot is released at once.
 T_CLOSE(a, x) ==
   \* open
   /\ x.session_open
@@ -631,7 +631,7 @@ T_CLOSE(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-CLOSE-DEFER. A close that finds a turn in flight waits for it; no new turn is taken.
+\* T-CLOSE-DEFER. A client's close waits until the turn in flight ends. The session accepts no new turn.
 T_CLOSE_DEFER(a, x) ==
   \* open
   /\ x.session_open
@@ -648,7 +648,7 @@ T_CLOSE_DEFER(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REAP. A deferred close happens, or an idle session times out (time is environment).
+\* T-REAP. A deferred close takes effect, or an idle session times out. The slot is released.
 T_REAP(a, x) ==
   \* open
   /\ x.session_open
@@ -678,7 +678,7 @@ T_REAP(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-SUBMIT. A turn is queued: its prompt is the history and new tokens; it is now in flight.
+\* T-SUBMIT. A client submits a turn. Its prompt is the history plus new tokens. The turn is in flight.
 T_SUBMIT(a, x) ==
   \* open
   /\ x.session_open
@@ -699,7 +699,7 @@ T_SUBMIT(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REJECT. A turn while one is in flight becomes a stub: turn, slot and history stay as they are.
+\* T-REJECT. A turn for a busy or closing session is detached as a stub. The session does not change.
 T_REJECT(a, x) ==
   \* open
   /\ x.session_open
@@ -720,7 +720,7 @@ T_REJECT(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DOOM. A turn known to be aborted leaves its session before it is matched; the slot is untouched.
+\* T-DOOM. A turn doomed to be aborted is detached from its session before the match. The slot stays.
 T_DOOM(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -743,7 +743,7 @@ T_DOOM(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-PLAIN-SUBMIT. A request without a session is queued.
+\* T-PLAIN-SUBMIT. A client submits a request without a session. The request waits.
 T_PLAIN_SUBMIT(a, x) ==
   \* new
   /\ x.req_kind = KindNone
@@ -763,7 +763,7 @@ T_PLAIN_SUBMIT(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-MATCH. A request without a slot to restore locks what the tree has of its prompt: Q = m; in the sliding-window pool, at least its window.
+\* T-MATCH. The scheduler locks the tree's prefix of a request without a slot to restore: Q = m. In the sliding-window pool, the lock covers at least the window at the end of the prefix.
 T_MATCH(a, x) ==
   \* waiting
   /\ x.req_phase = PhaseWaiting
@@ -774,31 +774,31 @@ T_MATCH(a, x) ==
      /\ 0 <= m /\ m <= Known(x) - reserve
      /\ Aligned(m)
      /\ m <= width
-     /\ \E u \in Tokens :
-        \* u
-        /\ 0 <= u /\ u <= m /\ m <= x.full_protected + u
-        /\ Aligned(u)
+     /\ \E locked \in Tokens :
+        \* locked
+        /\ 0 <= locked /\ locked <= m /\ m <= x.full_protected + locked
+        /\ Aligned(locked)
         \* full_evictable
-        /\ Max(0, u) <= x.full_evictable
-        /\ \E swa_u \in SwaTokens :
-           \* swa_u
-           /\ 0 <= swa_u /\ swa_u <= IfSwa(m)
-           /\ Aligned(swa_u)
+        /\ Max(0, locked) <= x.full_evictable
+        /\ \E swa_locked \in SwaTokens :
+           \* swa_locked
+           /\ 0 <= swa_locked /\ swa_locked <= IfSwa(m)
+           /\ Aligned(swa_locked)
            \* window
-           /\ IfSwa(m - Floor(Max(0, m - W))) <= x.swa_protected + swa_u
+           /\ IfSwa(m - Floor(Max(0, m - W))) <= x.swa_protected + swa_locked
            \* swa_evictable
-           /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable
-           /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.full_evictable = x.full_evictable - Max(0, u), !.full_protected = x.full_protected + Max(0, u), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_u)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u))] IN
+           /\ IfSwa(Max(0, swa_locked)) <= x.swa_evictable
+           /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.full_evictable = x.full_evictable - Max(0, locked), !.full_protected = x.full_protected + Max(0, locked), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_locked)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_locked))] IN
               /\ Within(y)
               /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
               /\ pools' = PoolsOf(y)
               /\ broken' = ~StepHolds(x, y)
               /\ freerows' = freerows
-              /\ \E one \in UNION {Locked(l, a, u, y, InTree_full) : l \in UNION {Pointed(l, a, 0, m, y, InTree_full) : l \in {pages.full}}} :
-                 \E two \in IF has_swa THEN UNION {Locked(l, a, swa_u, y, InTree_swa) : l \in UNION {Pointed(l, a, 0, m, y, InTree_swa) : l \in {pages.swa}}} ELSE {pages.swa} :
+              /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, 0, m, y, InTree_full) : l \in {pages.full}}} :
+                 \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Pointed(l, a, 0, m, y, InTree_swa) : l \in {pages.swa}}} ELSE {pages.swa} :
                     pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail cut it to what is reusable: whole pages past that are freed.
+\* T-RESTORE. The scheduler lends the slot's KV to the session's turn. First, free_tail cuts the KV to the reusable length and frees the whole pages past the cut.
 T_RESTORE(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -821,7 +821,7 @@ T_RESTORE(a, x) ==
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DISCARD. The slot is released while the session stays open: memory pressure, no reusable prefix, or a lost window.
+\* T-DISCARD. The scheduler releases a slot that is not on loan. The session stays open. Causes are memory pressure, no reusable prefix, or a sliding window that was freed.
 T_DISCARD(a, x) ==
   \* holding
   /\ x.slot_holding
@@ -851,7 +851,7 @@ T_DISCARD(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REFUSE. No budget for a matched request this time: it waits again, the slot is as free_tail left it, nothing is on loan; without a slot the lock is dropped.
+\* T-REFUSE. A matched request does not fit the budget and waits again. A slot's loan ends, and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.
 T_REFUSE(a, x) ==
   \* matched
   /\ x.req_phase = PhaseMatched
@@ -879,7 +879,7 @@ T_REFUSE(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-EXTEND. Prefill up to position t; when nothing is left to prefill one token may be sampled.
+\* T-EXTEND. The scheduler prefills up to position t. The last chunk may sample one token.
 T_EXTEND(a, x) ==
   \* matched
   /\ x.req_phase = PhaseMatched \/ x.req_phase = PhaseParked
@@ -912,7 +912,7 @@ T_EXTEND(a, x) ==
                  \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t))) : l \in {pages.swa}} ELSE {pages.swa} :
                     pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-PARK. Between two chunks of its prefill a request is parked: in no batch, but it keeps its KV.
+\* T-PARK. A request between two prefill chunks is parked: in no batch, but holding its KV.
 T_PARK(a, x) ==
   \* running
   /\ x.req_phase = PhaseRunning
@@ -928,7 +928,7 @@ T_PARK(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-INSERT. Valid KV of a request without a slot is shared up to q: where the tree has these tokens already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. [0, q) is locked, in the sliding-window pool at least its window. Where loans publish, so is that of a turn that has its slot on loan: the slot then describes the same KV as the turn.
+\* T-INSERT. The scheduler publishes the request's valid KV up to q. Where the tree already has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), in the sliding-window pool at least the window. A turn whose slot is on loan publishes only under loan_publishes. The slot takes over its lengths.
 T_INSERT(a, x) ==
   \* begun
   /\ Begun(x)
@@ -946,38 +946,38 @@ T_INSERT(a, x) ==
            \* swa_dup
            /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
            /\ Aligned(swa_dup)
-           /\ \E u \in Tokens :
-              \* u
-              /\ q - x.req_Q - dup <= u /\ u <= q - x.req_Q
-              /\ Aligned(u)
+           /\ \E locked \in Tokens :
+              \* locked
+              /\ q - x.req_Q - dup <= locked /\ locked <= q - x.req_Q
+              /\ Aligned(locked)
               \* protects
-              /\ q <= x.full_protected + u
+              /\ q <= x.full_protected + locked
               \* full_evictable
-              /\ Max(0, u) <= x.full_evictable + Max(0, q - (x.req_Q + dup))
-              /\ \E swa_u \in SwaTokens :
-                 \* swa_u
-                 /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
-                 /\ Aligned(swa_u)
+              /\ Max(0, locked) <= x.full_evictable + Max(0, q - (x.req_Q + dup))
+              /\ \E swa_locked \in SwaTokens :
+                 \* swa_locked
+                 /\ 0 <= swa_locked /\ swa_locked <= IfSwa(q)
+                 /\ Aligned(swa_locked)
                  \* swa_evictable
-                 /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup)))
-                 /\ \E swa_x \in SwaTokens :
-                    \* swa_x
-                    /\ 0 <= swa_x /\ swa_x <= IfSwa(x.req_Q)
-                    /\ Aligned(swa_x)
+                 /\ IfSwa(Max(0, swa_locked)) <= x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup)))
+                 /\ \E swa_u \in SwaTokens :
+                    \* swa_u
+                    /\ 0 <= swa_u /\ swa_u <= IfSwa(x.req_Q)
+                    /\ Aligned(swa_u)
                     \* swa_bounded
-                    /\ swa_x <= x.swa_protected
-                    /\ x.swa_protected - swa_x + swa_u <= x.frame_lock_sum + q
-                    /\ LET y == [x EXCEPT !.req_Q = q, !.slot_Q = (IF x.slot_lent THEN q ELSE x.slot_Q), !.slot_C = (IF x.slot_lent THEN x.req_C ELSE x.slot_C), !.slot_A = (IF x.slot_lent THEN x.req_A ELSE x.slot_A), !.slot_E = (IF x.slot_lent THEN x.req_E ELSE x.slot_E), !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) - Max(0, u) + Max(0, 0), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x)), !.full_protected = x.full_protected + Max(0, u) - Max(0, 0), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))] IN
+                    /\ swa_u <= x.swa_protected
+                    /\ x.swa_protected - swa_u + swa_locked <= x.frame_lock_sum + q
+                    /\ LET y == [x EXCEPT !.req_Q = q, !.slot_Q = (IF x.slot_lent THEN q ELSE x.slot_Q), !.slot_C = (IF x.slot_lent THEN x.req_C ELSE x.slot_C), !.slot_A = (IF x.slot_lent THEN x.req_A ELSE x.slot_A), !.slot_E = (IF x.slot_lent THEN x.req_E ELSE x.slot_E), !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) - Max(0, locked) + Max(0, 0), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) - IfSwa(Max(0, swa_locked)) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected + Max(0, locked) - Max(0, 0), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_locked)) - IfSwa(Max(0, swa_u))] IN
                        /\ Within(y)
                        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                        /\ pools' = PoolsOf(y)
                        /\ broken' = ~StepHolds(x, y)
                        /\ freerows' = freerows
-                       /\ \E one \in UNION {Locked(l, a, u, y, InTree_full) : l \in UNION {Pointed(l, a, x.req_Q, x.req_Q + dup, y, InTree_full) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
-                          \E two \in IF has_swa THEN UNION {Locked(l, a, swa_u, y, InTree_swa) : l \in UNION {Unlocked(l, a, swa_x, y, InTree_swa, TRUE) : l \in UNION {Pointed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup, y, InTree_swa) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}}} ELSE {pages.swa} :
+                       /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, x.req_Q, x.req_Q + dup, y, InTree_full) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
+                          \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Unlocked(l, a, swa_u, y, InTree_swa, TRUE) : l \in UNION {Pointed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup, y, InTree_swa) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}}} ELSE {pages.swa} :
                              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DECODE. One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a speculative round may commit from slack allocated before.
+\* T-DECODE. A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A speculative round may commit KV in memory that an earlier round allocated.
 T_DECODE(a, x) ==
   \* overlap
   /\ ~overlap
@@ -1008,7 +1008,7 @@ T_DECODE(a, x) ==
               \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-LAUNCH. A decoding round is launched before the result of the one before is known: d tokens allocated, KV for k computed, of which one token may not be known yet.
+\* T-LAUNCH. The scheduler launches a decoding round before the last result is known. The round allocates d positions and computes the KV of k tokens, of which at most one is not yet known.
 T_LAUNCH(a, x) ==
   \* overlap
   /\ overlap
@@ -1041,7 +1041,7 @@ T_LAUNCH(a, x) ==
               \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RESULT. The result of a round that was launched reaches the scheduler: n tokens become known, k of them by a speculative round, whose KV counts from now on.
+\* T-RESULT. The result of a launched round arrives, and the sampled tokens become known. A speculative round commits the KV of k tokens.
 T_RESULT(a, x) ==
   \* overlap
   /\ overlap
@@ -1051,11 +1051,11 @@ T_RESULT(a, x) ==
      \* k
      /\ 0 <= k
      /\ x.req_C + k <= x.req_A
-     /\ \E n \in Tokens :
-        \* n
-        /\ k <= n
-        /\ Known(x) + n <= x.req_C + k + 1
-        /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + n] IN
+     /\ \E sampled \in {0, 1} :
+        \* sampled
+        /\ k <= sampled
+        /\ Known(x) + sampled <= x.req_C + k + 1
+        /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + sampled] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
@@ -1065,7 +1065,7 @@ T_RESULT(a, x) ==
               \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window reaches below it.
+\* T-SWA-ADVANCE. The SWA cursor moves up to e. SWA pages below e, which no later token reads, are freed.
 T_SWA_ADVANCE(a, x) ==
   \* swa
   /\ has_swa
@@ -1084,7 +1084,7 @@ T_SWA_ADVANCE(a, x) ==
            \E two \in IF has_swa THEN {Freed(l, a, Max(x.req_Q, x.req_E), e) : l \in {pages.swa}} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-SAVE. A turn finishes with F output tokens: what speculation left past them is trimmed, its KV goes to the slot, the history grows, nothing is in flight.
+\* T-SAVE. A turn finishes with F output tokens. trim cuts the turn's KV to prompt and answer. The slot takes the KV, the row and the lock. The history grows, and no turn is in flight.
 T_SAVE(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1107,7 +1107,7 @@ T_SAVE(a, x) ==
            \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-ABORT. A matched, parked or running turn is aborted: all its KV, its row and its lock go back and the slot disappears; the history stays as after the last finished turn.
+\* T-ABORT. A client aborts a matched, parked or running turn. The turn's private KV, row and lock are released, and the slot is removed. The history stays as the last finished turn left it.
 T_ABORT(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1139,7 +1139,7 @@ T_ABORT(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-ABORT-PUBLISH. A running or parked turn is aborted as by T-ABORT, but [Q, q) goes to the tree, or is freed where the tree had it.
+\* T-ABORT-PUBLISH. A client aborts a running or parked turn as in T-ABORT, but [Q, q) is published. The tree takes the pages that it lacks, and the row's duplicates of the tree's pages are freed.
 T_ABORT_PUBLISH(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1187,7 +1187,7 @@ T_ABORT_PUBLISH(a, x) ==
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
                           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-OOM. A turn that is alone and outgrows the pool ends as an abort with a message.
+\* T-OOM. The scheduler aborts a turn that outgrows the pool although no other request runs.
 T_OOM(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1219,7 +1219,7 @@ T_OOM(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-ABORT-WAITING. A queued turn is aborted: it holds nothing and frees nothing.
+\* T-ABORT-WAITING. A client aborts a waiting turn, which holds no memory. Nothing is freed.
 T_ABORT_WAITING(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1239,7 +1239,7 @@ T_ABORT_WAITING(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-ABORT-PARTIAL. A queued turn that a retract left with a partial slot is aborted: the slot is cut to the history (where that is impossible it is discarded first).
+\* T-ABORT-PARTIAL. A client aborts a waiting turn whose slot has KV past the history. The slot is cut to the history. If the protected prefix is longer than the history, T-DISCARD comes first.
 T_ABORT_PARTIAL(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1262,7 +1262,7 @@ T_ABORT_PARTIAL(a, x) ==
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RETRACT. A turn is taken out of the batch, or from between two chunks, and keeps its KV in the slot, made if absent; it waits and is still in flight.
+\* T-RETRACT. The scheduler retracts a running or parked turn. The turn's KV moves to the slot, which is created if absent. The turn waits and is still in flight.
 T_RETRACT(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1282,7 +1282,7 @@ T_RETRACT(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RETRACT-WIPE. A turn is taken out of the batch, or from between two chunks, and gives up all its KV and its slot; it waits and is still in flight.
+\* T-RETRACT-WIPE. The scheduler retracts a running or parked turn and releases the turn's KV and slot. The turn waits and is still in flight.
 T_RETRACT_WIPE(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1314,7 +1314,7 @@ T_RETRACT_WIPE(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-EVICT. The tree gives up unlocked pages.
+\* T-EVICT. The prefix tree evicts unlocked pages to the free list.
 T_EVICT(a, x) ==
   /\ \E n \in Tokens :
      \* n
@@ -1338,7 +1338,7 @@ T_EVICT(a, x) ==
               \E two \in IF has_swa THEN UNION {Evicted(l, swa_n) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> one, swa |-> two]
 
-\* T-PLAIN-FINISH. A request without a session ends: prompt and output go to the tree up to q, the rest is freed, its lock and its row are given back.
+\* T-PLAIN-FINISH. A request without a session finishes. The tree takes the KV of prompt and output up to q. The remaining KV, the row and the lock are released.
 T_PLAIN_FINISH(a, x) ==
   \* plain
   /\ x.req_kind = KindPlain
@@ -1380,7 +1380,7 @@ T_PLAIN_FINISH(a, x) ==
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
                           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-PLAIN-ABORT. A request without a session is aborted, queued or running: whatever it holds goes back.
+\* T-PLAIN-ABORT. A client aborts a request without a session. Its private KV, row and lock are released.
 T_PLAIN_ABORT(a, x) ==
   \* plain
   /\ x.req_kind = KindPlain
@@ -1408,7 +1408,7 @@ T_PLAIN_ABORT(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-PLAIN-RETRACT. A request without a session is taken out of the batch, or from between two chunks, and gives everything back; it waits.
+\* T-PLAIN-RETRACT. The scheduler retracts a running or parked request without a session. Its private KV, row and lock are released, and the request waits.
 T_PLAIN_RETRACT(a, x) ==
   \* plain
   /\ x.req_kind = KindPlain

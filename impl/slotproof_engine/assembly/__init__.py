@@ -1,1 +1,1 @@
-"""The engine, put together of parts that a mutant may replace."""
+"""Assembly of the engine from parts. A mutant may replace any part."""

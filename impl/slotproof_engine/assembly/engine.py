@@ -1,4 +1,4 @@
-"""ReferenceEngine: the parts put together, that takes commands."""
+"""ReferenceEngine: the assembled engine, driven by commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class ReferenceEngine:
-    """A serving engine: commands in, one ``step`` at a time, everything to be looked at.
+    """Serving engine driven by commands, one ``step`` at a time, with readable state.
 
     >>> engine = ReferenceEngine(EngineConfig())
     >>> engine.do({"do": "open", "session": "s"})
@@ -42,7 +42,7 @@ class ReferenceEngine:
         self.iter = 0
         self.inbox: list[Command] = []
         self.consumed: list[Command] = []
-        """Commands that the last iteration read."""
+        """Commands read by the last iteration."""
         self.outbox = Outbox()
         new_model = parts.models[config.model]
         self.kv = parts.kv(config, new_model.head_dim, parts.allocators, parts.rows, parts.tree)
@@ -55,7 +55,8 @@ class ReferenceEngine:
         )
         self.checker = parts.checker(config, self.scheduler, log)
         self._rows: list[int] = []
-        """The row of each position that ``content`` read last, what it read, and what that says."""
+        """Cache of ``content``: row of each position. The next fields cache indices, bits and
+        stamps."""
         self._index: tuple[Tensor, ...] = ()
         self._shown: list[tuple[Tensor, Tensor, Tensor]] = []
         self._content: list[tuple[int, int]] = []
@@ -67,16 +68,17 @@ class ReferenceEngine:
 
     @property
     def messages(self) -> list[Message]:
-        """What clients were told in the last iteration, in order."""
+        """Messages to clients in the last iteration, in order."""
         return self.outbox.messages
 
     @property
     def ended(self) -> list[dict[str, Any]]:
-        """Requests that ended in the last iteration, with their figures before trim."""
+        """Requests ended in the last iteration, with their KV lengths before trimming."""
         return self.outbox.ended
 
     def do(self, command: Command) -> None:
-        """Run a ``step`` or ``tick``; queue anything else. ``ValueError``: no such command."""
+        """Run a ``step`` or ``tick`` at once, or queue another command. ``ValueError`` if
+        malformed."""
         if command.get("do") == "step":
             for _ in range(command.get("n", 1)):
                 self.step()
@@ -87,7 +89,7 @@ class ReferenceEngine:
             self.inbox.append(command)
 
     def step(self) -> None:
-        """One scheduler iteration: read the inbox, run a batch, finish closes, check."""
+        """Run a scheduler iteration: read the inbox, run a batch, finish closes, check memory."""
         self._begin()
         self.iter += 1
         self.consumed, self.inbox = self.inbox, []
@@ -99,7 +101,7 @@ class ReferenceEngine:
         self.checker.check()
 
     def tick(self, seconds: float) -> None:
-        """Time passes. Reads no command and runs no batch."""
+        """Advance the clock. Reads no command and runs no batch."""
         self._begin()
         self.controller.tick(seconds)
         self.checker.check()
@@ -109,11 +111,11 @@ class ReferenceEngine:
         self.consumed = []
 
     def content(self, lengths: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
-        """(token, position) of the KV at positions ``[0, length)`` of each row, read back.
+        """Read back (token, position) of the KV at positions ``[0, length)`` of each row.
 
-        Of a position whose sliding-window KV was given back, the full layers say.
-        ``TORN`` where the layers that have it, or K and V, do not say the same, and in
-        pages that were restored and are not those that were saved.
+        Where sliding-window KV was freed, only full-attention layers are read. The result is
+        ``TORN`` where layers disagree, where K and V disagree, and in restored pages that differ
+        from the saved.
         """
         rows = [row for row, length in lengths.items() for _ in range(length)]
         if not rows:
@@ -128,19 +130,19 @@ class ReferenceEngine:
             shown.append((loc, self.kv.kv_pools[name].bits(loc), self.kv.stamps[name].suspect()))
         if not (same and all(map(torch.equal, chain(*shown), chain(*self._shown)))):
             self._rows, self._shown = rows, shown
-            self._content = self._stamps(shown)  # the same bits say the same
+            self._content = self._stamps(shown)  # equal bits have equal stamps
         every = iter(self._content)
         return {row: list(islice(every, length)) for row, length in lengths.items()}
 
     def _stamps(self, shown: list[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[int, int]]:
         stamps: list[tuple[int, int]] = []
         for name, (loc, bits, suspect) in zip(self.kv.kv_pools, shown, strict=True):
-            said = self.scheduler.model.read_stamps(name, bits)
+            stamped = self.scheduler.model.read_stamps(name, bits)
             if suspect.any():
                 marked = suspect[loc // self.config.page_size].tolist()
-                said = [TORN if bad else it for it, bad in zip(said, marked, strict=True)]
+                stamped = [TORN if bad else it for it, bad in zip(stamped, marked, strict=True)]
             if name == SWA:
-                both = zip(stamps, said, loc.tolist(), strict=True)
-                said = [full if where < 0 or full == it else TORN for full, it, where in both]
-            stamps = said
+                both = zip(stamps, stamped, loc.tolist(), strict=True)
+                stamped = [full if where < 0 or full == it else TORN for full, it, where in both]
+            stamps = stamped
         return stamps

@@ -1,4 +1,4 @@
-"""Which class each component of an engine is made from: where a mutant puts its own."""
+"""Classes of an engine's components, replaceable by a mutant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _models() -> Mapping[str, type[PagedModel]]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The reference's own classes; ``dataclasses.replace`` makes another engine."""
+    """Classes of the reference engine. ``dataclasses.replace`` makes another engine."""
 
     allocators: Mapping[str, type[PageAllocator]] = field(default_factory=_allocators)
     rows: type[ReqToTokenPool] = ReqToTokenPool

@@ -1,1 +1,1 @@
-"""What every room of the engine uses: the configuration and the events."""
+"""Parts used by every package of the engine: the configuration and the events."""

@@ -1,4 +1,4 @@
-"""What an engine is built with: pools, limits and the choices real engines differ in."""
+"""Configuration of an engine: pools, limits, and choices in which real engines differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECKER_OFF, CHECKER_QUIET, CHECKER_VERBOSE = 0, 1, 2
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """Sizes are tokens unless they say otherwise. ``ValueError`` where one is not possible.
+    """Configuration, with sizes in tokens unless noted. Impossible values raise ``ValueError``.
 
     >>> EngineConfig(page_size=4, total_tokens=66)
     Traceback (most recent call last):
@@ -25,58 +25,59 @@ class EngineConfig:
     total_tokens: int = 64
     """Tokens in the full pool."""
     swa_tokens: int = 0
-    """Tokens in the sliding-window pool; 0: the model has none."""
+    """Tokens in the sliding-window pool. 0: the model has no sliding window."""
     window: int = 0
-    """How many of the last positions a sliding-window layer attends to."""
+    """Number of last positions attended to by a sliding-window layer."""
     max_running: int = 4
-    """Requests in a batch at most."""
+    """Maximum number of requests in a batch."""
     rows: int = 8
-    """Lines of ``req_to_token``."""
+    """Number of rows of ``req_to_token``."""
     context_len: int = 64
-    """Row width: prompt and output of a request at most."""
+    """Maximum tokens of a request's prompt and output, and width of a row before rounding."""
     chunk: int = 0
-    """Tokens a prefill batch may hold; longer prompts are prefilled in chunks. 0: off."""
+    """Maximum tokens of a prefill batch. Longer prompts are prefilled in chunks. 0: off."""
     draft: int = 0
-    """Tokens a speculative round may commit beyond one; 0: plain decoding."""
+    """Draft tokens of a speculative round, which commits up to ``draft + 1``. 0: plain decoding."""
     topk: int = 1
     """Draft branches: a round allocates ``draft * topk`` tokens ahead."""
     reserve: int = 0
-    """Percent of what requests may still generate that admission keeps free."""
+    """Percentage of the tokens still to be generated for which admission reserves memory."""
     retract: str = "keep"
-    """What becomes of a retracted turn's KV: ``keep`` (its slot has it) or ``wipe``."""
+    """KV of a retracted turn: ``keep`` (held by the slot) or ``wipe`` (freed)."""
     timeout: int = 0
-    """Seconds after which an idle session is reaped; 0: never."""
+    """Seconds until an idle session is reaped. 0: never."""
     aligned_reuse: bool = False
-    """A restore reuses whole pages only, as some hardware needs it (#32163)."""
+    """A restore reuses whole pages only, as required by some hardware (#32163)."""
     overlap: bool = False
-    """A batch is launched before the result of the one before is processed."""
+    """Overlap scheduling: a batch is launched before the previous result is processed."""
     loan_publishes: bool = False
-    """A turn shares its prefilled KV while its slot is on loan, too, as vLLM does."""
+    """A turn publishes its prefilled KV also while its slot is on loan, as in vLLM."""
     drops_last: bool = False
     """A session's history leaves out the last token of each answer, as in vLLM."""
     queues_turns: bool = False
-    """A turn that finds one in flight waits for it, as in vLLM, and is not rejected."""
+    """A turn submitted during another turn waits instead of being rejected, as in vLLM."""
     keeps_slack: bool = False
-    """What a round allocated past the end of a turn stays with its slot, as in vLLM."""
+    """Memory allocated past the end of a turn stays with its slot, as in vLLM."""
     checker_level: int = CHECKER_VERBOSE
-    """0: no memory check, 1: log lines only when one fails, 2: log every line."""
+    """Memory check. 0: off, 1: log only when a check fails, 2: log every line."""
     num_layers: int = 2
-    """Layer 0 has full attention; the others a sliding window where there is one."""
+    """Layers of the model. Layer 0 has full attention, the rest the sliding window, if any."""
     vocab: int = 250
     """Sampled tokens lie in ``1 .. vocab - 1``."""
     seed: int = 0
-    """Decides how many draft tokens are accepted; tokens do not depend on it."""
+    """Seed of the number of accepted draft tokens. The tokens themselves do not depend on the seed.
+    """
     device: str = "cpu"
     model: str = "stamps"
     """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
     audit: bool = False
-    """The memory check also looks at every page (``slotproof_engine.kv.audit``)."""
+    """The memory check also audits every page (``slotproof_engine.kv.audit``)."""
     kernels: str = "auto"
-    """``torch``, ``triton``, or ``auto``: Triton on a GPU where it is installed."""
+    """``torch``, ``triton``, or ``auto``: Triton on a GPU if installed."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> EngineConfig:
-        """The configuration from a protocol message; unknown fields are refused.
+        """Build the configuration from a protocol message. Unknown fields raise ``ValueError``.
 
         >>> EngineConfig.of({"page_size": 4, "total_tokens": 64}).page_size
         4
@@ -105,7 +106,7 @@ class EngineConfig:
         if self.total_tokens < self.page_size:
             raise ValueError(f"total_tokens: {self.total_tokens} is smaller than one page")
         if (self.swa_tokens > 0) != (self.window > 0):
-            raise ValueError("window: a sliding window and its pool (swa_tokens) come together")
+            raise ValueError("window: set window and its pool, swa_tokens, both or neither")
         if self.window and self.num_layers < 2:
             raise ValueError("num_layers: a model with a sliding window has at least 2 layers")
         if self.retract not in ("keep", "wipe"):
@@ -117,7 +118,7 @@ class EngineConfig:
 
     @property
     def row_width(self) -> int:
-        """Positions a row has room for: the context length in whole pages."""
+        """Positions in a row: the context length, rounded up to whole pages."""
         return -(-self.context_len // self.page_size) * self.page_size
 
     @property

@@ -1,12 +1,11 @@
-"""What runs on the device: plain torch, and the same in Triton for a GPU.
+"""Device operations: plain torch, and the same in Triton for a GPU.
 
-Every operation is there twice, with one name, one signature and one result:
-``plain_*`` is written to be read, ``triton_*`` to be fast. Tests hold them to each
-other. Nothing here allocates pages or knows who owns them: it reads and writes
-tensors, in place, and waits for nobody.
+Every operation exists twice, with the same name, signature and result. ``plain_*`` is written for
+reading, ``triton_*`` for speed. Tests compare the two. Operations read and write tensors in place,
+without waiting. They neither allocate pages nor know a page's owner.
 
-``triton_*`` needs Triton (``pip install 'slotproof[cuda]'``) and is imported only
-where it is wanted; with ``TRITON_INTERPRET=1`` it runs on the CPU, slowly.
+``triton_*`` needs Triton (``pip install 'slotproof[cuda]'``) and is imported only on demand. With
+``TRITON_INTERPRET=1``, the kernels run slowly on the CPU.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ AUTO, TORCH, TRITON = "auto", "torch", "triton"
 
 
 def wants_triton(device: str, which: str = AUTO) -> bool:
-    """Whether Triton kernels are to be used there; ``ValueError`` where they can't.
+    """Return True if Triton kernels shall run. ``ValueError`` if requested but not installed.
 
     ``auto``: on a GPU, if Triton is installed.
 
@@ -32,15 +31,15 @@ def wants_triton(device: str, which: str = AUTO) -> bool:
     (False, False)
     """
     if which != TRITON and (which != AUTO or device.startswith("cpu")):
-        return False  # without a look into each folder of the path: every example makes an engine
-    there = importlib.util.find_spec("triton") is not None
-    if which == TRITON and not there:
-        raise ValueError("kernels: there is no Triton here: pip install 'slotproof[cuda]'")
-    return there
+        return False  # skip the slow search of the import path: every example builds an engine
+    installed = importlib.util.find_spec("triton") is not None
+    if which == TRITON and not installed:
+        raise ValueError("kernels: Triton is not installed: pip install 'slotproof[cuda]'")
+    return installed
 
 
 class MemoryKernels(Protocol):
-    """What ``plain_memory`` and ``triton_memory`` both have; see the former."""
+    """Interface of ``plain_memory`` and ``triton_memory``, documented in the former."""
 
     def alloc_extend(
         self, table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int
@@ -58,11 +57,11 @@ class MemoryKernels(Protocol):
 
 
 def memory_kernels(device: str, page_size: int, which: str = AUTO) -> MemoryKernels:
-    """The module to use there. Triton's take page sizes that are powers of 2."""
+    """Return the module to use on the device. Triton needs a page size that is a power of 2."""
     wanted = wants_triton(device, which)
     if wanted and page_size & (page_size - 1):
         if which == TRITON:
-            raise ValueError(f"kernels: Triton's need a page_size of 2, 4, 8 ..., not {page_size}")
+            raise ValueError(f"kernels: Triton needs a power of 2 as page_size, not {page_size}")
         wanted = False
     if not wanted:
         return plain_memory

@@ -1,4 +1,4 @@
-"""Numbers on their way to the device, without anybody waiting for them."""
+"""Upload of numbers to the device, without waiting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def upload(values: Sequence[object], device: str) -> Tensor:
-    """The numbers as a tensor there. On a GPU the copy is queued: no synchronisation.
+    """Return the numbers as a tensor on the device. On a GPU, the copy is only queued.
 
     >>> upload([[1, 2], [3, 4]], "cpu").tolist()
     [[1, 2], [3, 4]]

@@ -1,24 +1,24 @@
-"""The words that the page audit counts in, and what it can find."""
+"""Counters of the page audit in 32-bit words, and the kinds of violations."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 ROW = 1
-"""One row owns the page: bits 0 to 11 of the page's 32-bit word."""
+"""Increment for a row that owns the page: bits 0 to 11 of the page's 32-bit word."""
 TREE = 1 << 12
-"""The tree owns it: bits 12 to 21."""
+"""Increment if the tree owns the page: bits 12 to 21."""
 FREE = 1 << 22
-"""It is in the free list: bits 22 to 31."""
+"""Increment if the free list has the page: bits 22 to 31."""
 ROW_MASK, TREE_MASK, FREE_MASK = 0xFFF, 0x3FF, 0x3FF
 TREE_SHIFT, FREE_SHIFT = 12, 22
 
 NEVER = 1 << 62
-"""The first offender of a kind of which there is none."""
+"""First offender of a kind without violations."""
 
 
 class Kind(IntEnum):
-    """What can be wrong, and where its figures are in the result."""
+    """Kind of violation, and index of its count in the result."""
 
     LOST = 0
     """A page has no owner."""
@@ -27,7 +27,7 @@ class Kind(IntEnum):
     ROW_FREE = 2
     """A row owns a page that is free."""
     ROW_TREE = 3
-    """A row owns a page that is the tree's."""
+    """A row owns a page of the tree."""
     TREE_FREE = 4
     """The tree owns a page that is free."""
     FREE_FREE = 5
@@ -35,23 +35,25 @@ class Kind(IntEnum):
     TREE_TREE = 6
     """A page is in the tree more than once."""
     NO_PAGE = 7
-    """A page of a row that lies below A has no entry in the row table."""
+    """A position of a row below A has no entry in the row table."""
     OUTSIDE = 8
     """An entry of a row lies outside the pool."""
     UNALIGNED = 9
-    """An entry of a row where a page begins is not where a page of the pool begins."""
+    """An entry at a page boundary of a row points into the middle of a page of the pool."""
     NOT_IN_TREE = 10
-    """A row's protected prefix has a page that the tree does not have."""
+    """A page of a row's protected prefix is not in the tree."""
     STRAY = 11
-    """The free list or the tree has something that is no page of the pool."""
+    """The free list or the tree has an ID outside the pool."""
 
 
 KINDS = len(Kind)
 PAGE_KINDS = 7
-"""Kinds below this are about a page; the others, but for STRAY, about a place in a row."""
+"""Kinds below this number are about a page. Later kinds, except STRAY, are about a place in a row.
+"""
 NAMED = 2 * KINDS
-"""After count and first offender of each kind: how often an owner named a page."""
+"""Index of the number of times an owner named a page, after all counts and first offenders."""
 COUNTED = NAMED + 1
-"""How often that is by the words; less than NAMED where a field of a word ran over."""
+"""Index of the same number as counted by the words: smaller than at NAMED if a bit field
+overflowed."""
 FOUND = 2 * KINDS + 2
-"""int64 numbers in the result."""
+"""Number of int64 values in the result."""

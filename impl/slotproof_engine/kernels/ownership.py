@@ -1,4 +1,4 @@
-"""What the audit is told: who says that a page is his."""
+"""Input of the audit: the owners of all pages."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ownership:
-    """Plain tensors of one device, int32 or int64, read and never written.
+    """Plain int32 or int64 tensors on one device. The audit only reads them.
 
-    An *owner* is whoever describes the KV of a row: a request or a session's slot. Of
-    its row, [0, Q) is the tree's, [Q, ceil(A)) its own; in a sliding-window pool what
-    lies before E was given back. Lengths are tokens, ceil() goes to the next page.
+    An *owner* describes the KV of a row: a request or a session's slot. In its row, [0, Q) is the
+    tree's and [Q, ceil(A)) the owner's. In a sliding-window pool, positions before E were freed.
+    Lengths are tokens, and ceil() rounds up to whole pages.
     """
 
     req_to_token: Tensor
-    """The row table, ``[rows, row width]``: the KV index of each position, < 0: none."""
+    """Row table, ``[rows, row width]``: the KV index of a position, < 0: none."""
     allocated: Tensor
     """A of each owner, ``[owners]``."""
     free_pages: Tensor
-    """Page ids, one-dimensional; entries < 0 are padding."""
+    """Page IDs, one-dimensional. Entries < 0 are padding."""
     tree_pages: Tensor | None = None
-    """Page ids, one-dimensional; entries < 0 are padding. None: there is no tree."""
+    """Page IDs, one-dimensional. Entries < 0 are padding. None: no tree."""
     protected: Tensor | None = None
-    """Q of each owner, ``[owners]``. None: 0."""
+    """Q of every owner, ``[owners]``. None: 0."""
     evicted: Tensor | None = None
-    """E of each owner, ``[owners]``. None: 0."""
+    """E of every owner, ``[owners]``. None: 0."""
     rows: Tensor | None = None
-    """The row of each owner, < 0: he has none. None: owner i has row i."""
+    """Row of every owner, < 0: no row. None: owner i has row i."""
     free_count: Tensor | None = None
-    """How many of ``free_pages`` count, one number on the device. None: all."""
+    """Number of valid entries in ``free_pages``, a scalar on the device. None: all."""
     tree_count: Tensor | None = None
-    """The same for ``tree_pages``."""
+    """Number of valid entries in ``tree_pages``, likewise."""
 
     def __post_init__(self) -> None:
         if self.req_to_token.dim() != 2 or self.req_to_token.stride(1) != 1:
-            raise ValueError("req_to_token: not a table with rows that are contiguous")
+            raise ValueError(
+                "req_to_token: must be a two-dimensional table whose rows are contiguous"
+            )
         for name in ("allocated", "free_pages", "tree_pages", "protected", "evicted", "rows"):
             tensor = getattr(self, name)
             if tensor is not None and (tensor.dim() != 1 or not tensor.is_contiguous()):
@@ -47,4 +49,7 @@ class Ownership:
             if tensor is not None and tensor.shape != self.allocated.shape:
                 raise ValueError(f"{name}: not one number for each owner")
         if self.rows is None and len(self.allocated) > len(self.req_to_token):
-            raise ValueError("allocated: more owners than rows, and no rows given")
+            raise ValueError(
+                "allocated: more owners than rows of req_to_token. Pass rows to say "
+                "which row each owner has"
+            )

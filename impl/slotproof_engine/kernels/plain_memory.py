@@ -1,7 +1,7 @@
-"""Rows and KV in plain torch: what ``triton_memory`` has to agree with.
+"""Rows and KV in plain torch, the reference for ``triton_memory``.
 
-A *span* is (row, position, position), known to the host, which plans batches. Page k of a
-row has positions [k * P, (k + 1) * P), and entry p of a page is the KV index P * page + p.
+A *span* is (row, first position, end position). Spans are on the host, which plans batches. Page k
+of a row has positions [k * P, (k + 1) * P). Entry p of a page is the KV index P * page + p.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from slotproof_engine.kernels.device import upload
 
 Span: TypeAlias = tuple[int, int, int]
 NOT_THERE = -1
-"""Entry of a position whose KV was given back."""
+"""Entry of a position whose KV was freed."""
 
 
 def new_pages(spans: Sequence[Span], page_size: int) -> int:
-    """How many pages ``alloc_extend`` needs.
+    """Return the number of pages needed by ``alloc_extend``.
 
     >>> new_pages([(0, 3, 5), (1, 4, 5), (2, 1, 4), (3, 8, 2)], page_size=4)
     2
@@ -30,15 +30,15 @@ def new_pages(spans: Sequence[Span], page_size: int) -> int:
 
 
 def freed_pages(spans: Sequence[Span], page_size: int) -> int:
-    """How many pages ``free_rows`` gives back."""
+    """Return the number of pages freed by ``free_rows``."""
     return sum(max(0, -(-(hi - lo) // page_size)) for _, lo, hi in spans)
 
 
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
-    """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)): the next ones of ``pages``.
+    """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)), in order from ``pages``.
 
-    ``pages``: as many as ``new_pages`` says. Decoding is the case hi = A + 1, where the
-    rows whose A is the end of a page get one each.
+    ``pages``: as many as ``new_pages`` returns. Decoding is the case hi = A + 1: a row gets a page
+    if A is the end of a page.
     """
     rows: list[int] = []
     numbers: list[int] = []
@@ -52,7 +52,7 @@ def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size:
 
 
 def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page_size: int) -> None:
-    """The ``numbers[i]``-th page of row ``rows[i]`` is ``pages[i]``."""
+    """Write ``pages[i]`` as page number ``numbers[i]`` of row ``rows[i]``."""
     if page_size == 1:
         table[rows, numbers] = pages.to(table.dtype)
         return
@@ -64,7 +64,7 @@ def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page
 def free_rows(
     table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
 ) -> Tensor:
-    """Ids of the pages at lo, lo + P, ... below hi of each row (row, lo, hi), one after the other.
+    """Return IDs of the pages at lo, lo + P, ... below hi of each row (row, lo, hi), concatenated.
 
     ``forget``: the entries of [lo, hi) become ``NOT_THERE``.
     """
@@ -76,9 +76,9 @@ def free_rows(
 
 
 def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
-    """Write K and V to the KV indices ``loc`` (``[n]``), none of which is there twice.
+    """Write K and V to the KV indices ``loc`` (``[n]``), which must all be different.
 
-    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``. Of several
-    layers there are 2 each, one after the other.
+    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``. With several
+    layers, the first dimension has 2 entries per layer.
     """
     buffer[:, loc] = kv

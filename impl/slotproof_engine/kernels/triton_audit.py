@@ -1,13 +1,13 @@
-"""The page audit in Triton: two launches, no sorting, nothing read back.
+"""Page audit in Triton: two launches, no sorting, no read-back.
 
-*Count* adds a one to the field of each page that an owner names: a 32-bit reduction
-in L2, for which nobody waits. *Judge* reads every word once, and the rows' protected
-prefixes; a block that finds nothing wrong writes one number.
+*Count* increments the bit field of every page named by an owner. The increment is a 32-bit
+reduction in L2, without waiting. *Judge* reads every page's word once, and the rows' protected
+prefixes. A block without violations writes one number.
 
-What bounds it: *count* loads the first entry of every page, so at page sizes above 4 a
-whole 32-byte sector per page, then scatters over ``4 * pages`` bytes; *judge* reads those
-once. Rows and lists are read once and leave the L2 cache to the scattered words
-(``evict_first``). Below 10^5 pages it is launches.
+Bounds: *count* loads the first entry of every page, then scatters over ``4 * pages`` bytes. At page
+sizes above 4, each load takes a whole 32-byte sector. *Judge* reads those bytes once. Rows and
+lists are read once and leave the L2 cache to the scattered words (``evict_first``). Below 10^5
+pages, the launches dominate.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ NOT_IN_TREE = tl.constexpr(Kind.NOT_IN_TREE.value)
 STRAY = tl.constexpr(Kind.STRAY.value)
 
 PROGRAMS = 2048
-"""Blocks that read rows, if there are fewer owners than that: several share a long row."""
+"""Minimum number of blocks that read rows. If there are fewer owners, several blocks share a row.
+"""
 COUNT_BLOCK = 512
 JUDGE_BLOCK = 2048
 VARYING = ["free_size", "tree_size", "row_programs", "free_programs", "splits"]
-"""Numbers that differ from launch to launch: a kernel compiled for each kind would not pay."""
+"""Arguments that vary between launches: compiling a kernel for each value would not pay off."""
 
 
 @triton.jit
-def _report(found, kind, bad, where):
+def _report(result, kind, bad, where):
     n = tl.sum(bad.to(tl.int32), 0)
     if n > 0:
-        tl.atomic_add(found + kind, n.to(tl.int64), sem="relaxed")
+        tl.atomic_add(result + kind, n.to(tl.int64), sem="relaxed")
         first = tl.min(tl.where(bad, where.to(tl.int64), NEVER), 0)
-        tl.atomic_min(found + KINDS + kind, first, sem="relaxed")
+        tl.atomic_min(result + KINDS + kind, first, sem="relaxed")
 
 
 @triton.jit
@@ -80,30 +81,30 @@ def _row(rows, owner, HAS: tl.constexpr):
 
 @triton.jit
 def _entries(table, row, stride, table_rows, row_pages, number, wanted, P: tl.constexpr):
-    """KV index at the first position of each page of a row; -1 where the table has none."""
+    """Load the KV index at the first position of each page of a row, -1 without an entry."""
     # Not `wanted & (row < table_rows)`: a block and a scalar make no mask in the interpreter.
-    there = wanted & (number < tl.where(row < table_rows, row_pages, 0))
+    present = wanted & (number < tl.where(row < table_rows, row_pages, 0))
     return tl.load(
-        table + row * stride + number * P, mask=there, other=-1, eviction_policy="evict_first"
+        table + row * stride + number * P, mask=present, other=-1, eviction_policy="evict_first"
     ).to(tl.int64)
 
 
 @triton.jit
-def _places(found, index, page, wanted, pages, where, P: tl.constexpr):
-    """Report entries that name no page; returns which do."""
+def _places(result, index, page, wanted, pages, where, P: tl.constexpr):
+    """Report entries that name no page of the pool. Return a mask of all other entries."""
     inside = wanted & (index >= 0) & (page >= 0) & (page < pages)
     bad = wanted & ((inside == 0) | (index % P != 0))
     if tl.sum(bad.to(tl.int32), 0) > 0:
-        _report(found, NO_PAGE, wanted & (index < 0), where)
-        _report(found, OUTSIDE, wanted & (index >= 0) & (inside == 0), where)
-        _report(found, UNALIGNED, inside & (index % P != 0), where)
+        _report(result, NO_PAGE, wanted & (index < 0), where)
+        _report(result, OUTSIDE, wanted & (index >= 0) & (inside == 0), where)
+        _report(result, UNALIGNED, inside & (index % P != 0), where)
     return inside
 
 
 @triton.jit
 def _count_list(
     words,
-    found,
+    result,
     ids,
     size,
     count,
@@ -122,15 +123,15 @@ def _count_list(
     counts = counts & (given >= 0)
     page = given - first_page
     inside = counts & (page >= 0) & (page < pages)
-    _report(found, STRAY, counts & (inside == 0), given)
+    _report(result, STRAY, counts & (inside == 0), given)
     tl.atomic_add(words + page, tl.full((BLOCK,), ONE, tl.int32), mask=inside, sem="relaxed")
-    tl.atomic_add(found + NAMED, tl.sum(inside.to(tl.int64), 0), sem="relaxed")
+    tl.atomic_add(result + NAMED, tl.sum(inside.to(tl.int64), 0), sem="relaxed")
 
 
 @triton.jit(do_not_specialize=VARYING)
 def _count(
     words,
-    found,
+    result,
     table,
     stride,
     table_rows,
@@ -174,18 +175,18 @@ def _count(
             index = _entries(table, row, stride, table_rows, row_pages, number, wanted, P)
             page = index // P - first_page
             where = owner * (row_pages + 1) + number
-            inside = _places(found, index, page, wanted, pages, where, P)
+            inside = _places(result, index, page, wanted, pages, where, P)
             one = tl.full((BLOCK,), ROW, tl.int32)
             tl.atomic_add(words + page, one, mask=inside, sem="relaxed")
             named += inside.to(tl.int64)
             start += splits * BLOCK
         total = tl.sum(named, 0)
         if total > 0:
-            tl.atomic_add(found + NAMED, total, sem="relaxed")
+            tl.atomic_add(result + NAMED, total, sem="relaxed")
     elif program < row_programs + free_programs:
         _count_list(
             words,
-            found,
+            result,
             free,
             free_size,
             free_count,
@@ -200,7 +201,7 @@ def _count(
         block = program - row_programs - free_programs
         _count_list(
             words,
-            found,
+            result,
             tree,
             tree_size,
             tree_count,
@@ -214,31 +215,31 @@ def _count(
 
 
 @triton.jit
-def _judge_pages(words, found, block, pages, first_page, BLOCK: tl.constexpr):
+def _judge_pages(words, result, block, pages, first_page, BLOCK: tl.constexpr):
     at = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < pages
-    word = tl.load(words + at, mask=there, other=ROW)
+    present = at < pages
+    word = tl.load(words + at, mask=present, other=ROW)
     row = word & ROW_MASK
     tree = (word >> TREE_SHIFT) & TREE_MASK
     free = (word >> FREE_SHIFT) & FREE_MASK
-    counted = tl.where(there, row + tree + free, 0)
-    tl.atomic_add(found + COUNTED, tl.sum(counted.to(tl.int64), 0), sem="relaxed")
+    counted = tl.where(present, row + tree + free, 0)
+    tl.atomic_add(result + COUNTED, tl.sum(counted.to(tl.int64), 0), sem="relaxed")
     bad = (word != ROW) & (word != TREE) & (word != FREE)
     if tl.sum(bad.to(tl.int32), 0) > 0:
         page = at + first_page
-        _report(found, LOST, word == 0, page)
-        _report(found, ROW_ROW, row > 1, page)
-        _report(found, ROW_FREE, (row > 0) & (free > 0), page)
-        _report(found, ROW_TREE, (row > 0) & (tree > 0), page)
-        _report(found, TREE_FREE, (tree > 0) & (free > 0), page)
-        _report(found, FREE_FREE, free > 1, page)
-        _report(found, TREE_TREE, tree > 1, page)
+        _report(result, LOST, word == 0, page)
+        _report(result, ROW_ROW, row > 1, page)
+        _report(result, ROW_FREE, (row > 0) & (free > 0), page)
+        _report(result, ROW_TREE, (row > 0) & (tree > 0), page)
+        _report(result, TREE_FREE, (tree > 0) & (free > 0), page)
+        _report(result, FREE_FREE, free > 1, page)
+        _report(result, TREE_TREE, tree > 1, page)
 
 
 @triton.jit(do_not_specialize=["splits"])
 def _judge(
     words,
-    found,
+    result,
     table,
     stride,
     table_rows,
@@ -258,7 +259,7 @@ def _judge(
 ):
     program = tl.program_id(0)
     if program < page_programs:
-        _judge_pages(words, found, program, pages, first_page, BLOCK)
+        _judge_pages(words, result, program, pages, first_page, BLOCK)
     else:
         owner = ((program - page_programs) // splits).to(tl.int64)
         split = ((program - page_programs) % splits).to(tl.int64)
@@ -273,17 +274,17 @@ def _judge(
             index = _entries(table, row, stride, table_rows, row_pages, number, wanted, P)
             page = index // P - first_page
             where = owner * (row_pages + 1) + number
-            inside = _places(found, index, page, wanted, pages, where, P)
+            inside = _places(result, index, page, wanted, pages, where, P)
             word = tl.load(words + page, mask=inside, other=TREE)
             in_tree = (word >> TREE_SHIFT) & TREE_MASK
-            _report(found, NOT_IN_TREE, inside & (in_tree == 0), where)
+            _report(result, NOT_IN_TREE, inside & (in_tree == 0), where)
             start += splits * ROW_BLOCK
 
 
 def audit_pages(
-    words: Tensor, found: Tensor, own: Ownership, page_size: int, first_page: int
+    words: Tensor, result: Tensor, own: Ownership, page_size: int, first_page: int
 ) -> None:
-    """As in ``plain_audit``. Two launches on the current stream; may be captured in a graph."""
+    """Audit as ``plain_audit`` does, in two launches on the current stream or in a CUDA graph."""
     table, owners, pages = own.req_to_token, len(own.allocated), len(words)
     row_pages = table.shape[1] // page_size
     splits = max(1, min(PROGRAMS // max(owners, 1), triton.cdiv(row_pages + 1, COUNT_BLOCK)))
@@ -291,14 +292,14 @@ def audit_pages(
     row_programs = owners * splits
     free_programs = triton.cdiv(len(free), COUNT_BLOCK)
     programs = row_programs + free_programs + triton.cdiv(len(tree), COUNT_BLOCK)
-    # What was not given is not read: anything stands in for its address.
+    # Absent tensors are never read: any tensor serves as the address.
     rows, protected, evicted = (
-        _or(each, own.allocated) for each in (own.rows, own.protected, own.evicted)
+        _or(tensor, own.allocated) for tensor in (own.rows, own.protected, own.evicted)
     )
     if programs:
         _count[(programs,)](
             words,
-            found,
+            result,
             table,
             table.stride(0),
             len(table),
@@ -330,7 +331,7 @@ def audit_pages(
     prefix_programs = row_programs if own.protected is not None else 0
     _judge[(page_programs + prefix_programs,)](
         words,
-        found,
+        result,
         table,
         table.stride(0),
         len(table),

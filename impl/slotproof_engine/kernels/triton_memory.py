@@ -1,4 +1,4 @@
-"""Rows and KV in Triton: one launch each, and nothing that the host waits for."""
+"""Rows and KV in Triton: one launch per operation, without host waits."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slotproof_engine.kernels.device import upload
 from slotproof_engine.kernels.plain_memory import NOT_THERE, Span, freed_pages, new_pages
 
 ENTRIES = 1024
-"""Row entries that a block writes at once."""
+"""Number of row entries that a block writes at once."""
 GIVEN_BACK = tl.constexpr(NOT_THERE)
 VARYING = ["requests", "entries", "numbers"]
-"""Numbers that differ from launch to launch: a kernel compiled for each kind would not pay."""
+"""Arguments that vary between launches: compiling a kernel for each value would not pay off."""
 
 
 @triton.jit
 def _pages_before(spans, request, requests, P: tl.constexpr, BLOCK: tl.constexpr):
-    """Pages that the requests before this one take."""
+    """Return the number of pages taken by earlier requests."""
     i = tl.arange(0, BLOCK)
     before = i < tl.minimum(request, requests)
     lo = tl.load(spans + i * 3 + 1, mask=before, other=0)
@@ -45,21 +45,21 @@ def _alloc_extend(
         offset = tl.arange(0, P)[None, :]
         entry = (row * stride + (first + k) * P)[:, None] + offset
         index = (page * P)[:, None] + offset
-        there = (k < count)[:, None] & (offset >= 0)
-        tl.store(table + entry, index.to(table.dtype.element_ty), mask=there)
+        mask = (k < count)[:, None] & (offset >= 0)
+        tl.store(table + entry, index.to(table.dtype.element_ty), mask=mask)
         start += PAGES
 
 
 @triton.jit(do_not_specialize=VARYING)
 def _write_rows(table, stride, rows, numbers, pages, entries, P: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < entries
-    row = tl.load(rows + at // P, mask=there, other=0).to(tl.int64)
-    number = tl.load(numbers + at // P, mask=there, other=0).to(tl.int64)
-    page = tl.load(pages + at // P, mask=there, other=0).to(tl.int64)
+    mask = at < entries
+    row = tl.load(rows + at // P, mask=mask, other=0).to(tl.int64)
+    number = tl.load(numbers + at // P, mask=mask, other=0).to(tl.int64)
+    page = tl.load(pages + at // P, mask=mask, other=0).to(tl.int64)
     index = page * P + at % P
     target = table + row * stride + number * P + at % P
-    tl.store(target, index.to(table.dtype.element_ty), mask=there)
+    tl.store(target, index.to(table.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=VARYING)
@@ -87,10 +87,10 @@ def _free_rows(
     start = tl.zeros((), tl.int64)
     while start < count:
         k = start + tl.arange(0, PAGES).to(tl.int64)
-        there = k < count
-        index = tl.load(table + row * stride + lo + k * P, mask=there, other=0).to(tl.int64)
-        page = tl.where(index < 0, -1, index // P)  # down, as torch rounds
-        tl.store(out + done + k, page.to(out.dtype.element_ty), mask=there)
+        mask = k < count
+        index = tl.load(table + row * stride + lo + k * P, mask=mask, other=0).to(tl.int64)
+        page = tl.where(index < 0, -1, index // P)  # rounds down, as torch does
+        tl.store(out + done + k, page.to(out.dtype.element_ty), mask=mask)
         if FORGET:
             position = (lo + k * P)[:, None] + tl.arange(0, P)[None, :]
             gone = tl.full((PAGES, P), GIVEN_BACK, tl.int32).to(table.dtype.element_ty)
@@ -101,17 +101,18 @@ def _free_rows(
 @triton.jit(do_not_specialize=VARYING)
 def _write_kv(buffer, v_offset, loc, kv, numbers, width, tokens, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    there = at < numbers
-    index = tl.load(loc + at // width, mask=there, other=0).to(tl.int64)
-    index = tl.where(index < 0, index + tokens, index)  # as torch counts
+    mask = at < numbers
+    index = tl.load(loc + at // width, mask=mask, other=0).to(tl.int64)
+    # negative indices count from the end, as in torch
+    index = tl.where(index < 0, index + tokens, index)
     half = tl.program_id(1).to(tl.int64)
-    value = tl.load(kv + half * numbers + at, mask=there)
+    value = tl.load(kv + half * numbers + at, mask=mask)
     target = buffer + half * v_offset + index * width + at % width
-    tl.store(target, value, mask=there & (index >= 0) & (index < tokens))
+    tl.store(target, value, mask=mask & (index >= 0) & (index < tokens))
 
 
 def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
-    """Spans with rows as torch would take them; ``IndexError`` outside the table."""
+    """Return spans with negative rows counted from the end. ``IndexError`` outside the table."""
     rows, width = table.shape
     for row, _, hi in spans:
         if not -rows <= row < rows or hi > width:
@@ -120,7 +121,7 @@ def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
 
 
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
-    """As in ``plain_memory``; a block per row, which adds up what the rows before it take."""
+    """Allocate as ``plain_memory`` does. A block per row sums up the pages of earlier rows."""
     if not new_pages(spans, page_size):
         return
     given = upload(_checked(spans, table), str(table.device))
@@ -137,7 +138,7 @@ def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size:
 
 
 def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page_size: int) -> None:
-    """As in ``plain_memory``."""
+    """Write as in ``plain_memory``."""
     entries = len(pages) * page_size
     if entries:
         _write_rows[(triton.cdiv(entries, ENTRIES),)](
@@ -148,7 +149,7 @@ def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page
 def free_rows(
     table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
 ) -> Tensor:
-    """As in ``plain_memory``; a block per row."""
+    """Free as in ``plain_memory``, with a block per row."""
     count = freed_pages(spans, page_size)
     out = torch.empty(count, dtype=table.dtype, device=table.device)
     if count:
@@ -168,7 +169,7 @@ def free_rows(
 
 
 def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
-    """As in ``plain_memory``, but that nothing is written outside the buffer."""
+    """Write as in ``plain_memory``, but never outside the buffer."""
     numbers, width = kv[0].numel(), buffer[0, 0].numel()
     if numbers:
         _write_kv[(triton.cdiv(numbers, ENTRIES), buffer.shape[0])](

@@ -1,1 +1,1 @@
-"""The KV cache: what moves memory, and the audits of its pages."""
+"""KV cache: moves of memory, and the audits of pages."""

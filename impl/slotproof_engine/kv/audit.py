@@ -1,9 +1,9 @@
-"""The page audit: has every page of a pool exactly one owner? For any engine, on plain tensors.
+"""Page audit: does every page of a pool have exactly one owner? For any engine, on plain tensors.
 
-A sum that is right says little: one page may have two owners while another has none.
-The audit counts, for every page, the rows, the tree and the free list that name it.
-Ten lines in another engine, here with pages of 2 tokens, of which the rows have one each,
-the tree one, and one is free:
+A correct sum is weak evidence: a page may have two owners while another has none. The audit counts,
+for every page, the rows, the tree and the free list naming the page. An engine needs ten lines for
+the audit. In the example, pages have 2 tokens, each row has a page, the tree has a page, and a page
+is free:
 
 >>> import torch
 >>> from slotproof_engine.kv.audit import Audit, Ownership
@@ -14,16 +14,16 @@ the tree one, and one is free:
 ... )
 >>> audit = Audit(pages=4, page_size=2)  # once; on a GPU: device="cuda"
 >>> audit.launch(own)  # any time: waits for nothing, copies the result when it is there
->>> print(audit.verdict())  # None as long as it is under way; wait=True waits
+>>> print(audit.verdict())  # None while the audit runs; wait=True waits
 4 pages, each with one owner
 >>> own.free_pages[0] = 1  # freed while a row still has it
 >>> audit.launch(own)
 >>> print(audit.verdict(wait=True))
 a page has no owner: 1, first page 2; a row owns a free page: 1, first page 1
 
-On a GPU ``launch`` may be captured in a CUDA graph, with tensors that keep their
-addresses; a free list of changing length then gives ``free_count``, or is padded with
--1. After each replay call ``replayed()``::
+On a GPU, a CUDA graph may capture ``launch``, with tensors at fixed addresses. A free list of
+varying length then needs ``free_count``, or padding with -1. Call ``replayed()`` after each
+replay::
 
     audit.launch(own)  # once: compiles
     with torch.cuda.graph(graph):
@@ -31,8 +31,8 @@ addresses; a free list of changing length then gives ``free_count``, or is padde
     graph.replay()
     audit.replayed()
 
-Where ids begin at 1 (SGLang keeps page 0 for padding), say ``first_page=1``. Of a row the
-first entry of each page is read: what the others say follows from it, if it is aligned.
+Set ``first_page=1`` if page IDs begin at 1 (SGLang reserves page 0 for padding). The audit reads a
+row's first entry of each page. In an aligned page, the first entry determines the rest.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ SENTENCES = {
     Kind.TREE_TREE: "a page is in the tree more than once",
     Kind.NO_PAGE: "a row has no page below its allocated length",
     Kind.OUTSIDE: "a row has an index outside the pool",
-    Kind.UNALIGNED: "a page of a row begins inside a page",
+    Kind.UNALIGNED: "a page of a row begins in the middle of a pool page",
     Kind.NOT_IN_TREE: "a protected page of a row is not in the tree",
-    Kind.STRAY: "the free list or the tree has what is no page",
+    Kind.STRAY: "the free list or the tree has an ID outside the pool",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of wrong: how many pages, and the first."""
+    """A kind of violation: how often it occurs, and where first."""
 
     kind: Kind
     count: int
     page: int | None = None
-    """Its id; ``None`` where a place in a row is meant."""
+    """ID of the first page. ``None`` if the finding is about a position in a row."""
     owner: int | None = None
     position: int | None = None
-    """Where its page begins, in the owner's row."""
+    """Position in the owner's row where the page begins."""
 
     def __str__(self) -> str:
         owner = f"owner {self.owner} at position {self.position}"
@@ -85,16 +85,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one audit found."""
+    """Result of an audit."""
 
     pages: int
     findings: tuple[Finding, ...]
     overflow: bool = False
-    """Some page is named more often than its word can count: the figures are too low."""
+    """True if a page is named more often than its word can count. All counts are then too low."""
 
     @property
     def ok(self) -> bool:
-        """Every page has exactly one owner."""
+        """True if every page has exactly one owner."""
         return not self.findings and not self.overflow
 
     def __str__(self) -> str:
@@ -106,9 +106,10 @@ class Verdict:
 
 
 class Audit:
-    """Buffers for one pool of ``pages`` pages, ids from ``first_page`` on; 4 bytes a page.
+    """Page audit of a pool of ``pages`` pages, with IDs from ``first_page`` on.
 
-    Nothing is allocated after this on a GPU. ``kernels``: ``auto``, ``torch`` or ``triton``.
+    The buffers take 4 bytes a page. On a GPU, a launch allocates nothing. ``kernels``: ``auto``,
+    ``torch`` or ``triton``.
     """
 
     def __init__(
@@ -132,13 +133,13 @@ class Audit:
         self._found = torch.empty_like(self._nothing)
         on_gpu = self._found.is_cuda
         self._host = torch.empty(FOUND, dtype=torch.int64, pin_memory=on_gpu)
-        event: Any = torch.cuda.Event  # has no types
+        event: Any = torch.cuda.Event  # untyped in torch
         self._copied = event() if on_gpu else None
         self._row_pages = 0
         self._launched = False
 
     def launch(self, own: Ownership) -> None:
-        """Enqueue the audit and the copy of its result. Reads ``own`` when its turn comes."""
+        """Enqueue the audit and the copy of its result. The audit reads ``own`` when it runs."""
         self._words.zero_()
         self._found.copy_(self._nothing)
         self._run(self._words, self._found, own, self.page_size, self.first_page)
@@ -149,14 +150,15 @@ class Audit:
             self._copied.record()
 
     def replayed(self) -> None:
-        """A graph that holds a launch was replayed: its result is the next one."""
+        """Record the replay of a CUDA graph with a launch. The next verdict is the result of that
+        launch."""
         if self._copied is not None:
             self._copied.record()
 
     def verdict(self, *, wait: bool = False) -> Verdict | None:
-        """The result of the last launch; ``None`` until it is there, unless told to wait."""
+        """Return the result of the last launch. ``None`` if unavailable, unless ``wait`` is set."""
         if not self._launched:
-            raise RuntimeError("nothing was launched")
+            raise RuntimeError("no audit was launched: call launch() first")
         if self._copied is not None:
             if wait:
                 self._copied.synchronize()
@@ -164,11 +166,11 @@ class Audit:
                 return None
         return self.read(self._host.tolist())
 
-    def read(self, found: Sequence[int]) -> Verdict:
-        """The result in words, from its ``FOUND`` numbers."""
+    def read(self, result: Sequence[int]) -> Verdict:
+        """Build the verdict from the ``FOUND`` numbers of a result."""
         findings = []
         for kind in Kind:
-            count, first = found[kind], found[KINDS + kind]
+            count, first = result[kind], result[KINDS + kind]
             if not count:
                 continue
             if kind < PAGE_KINDS or kind == Kind.STRAY:
@@ -177,4 +179,4 @@ class Audit:
                 owner, number = divmod(first, self._row_pages + 1)
                 place = number * self.page_size
                 findings.append(Finding(kind, count, owner=owner, position=place))
-        return Verdict(self.pages, tuple(findings), found[NAMED] != found[COUNTED])
+        return Verdict(self.pages, tuple(findings), result[NAMED] != result[COUNTED])

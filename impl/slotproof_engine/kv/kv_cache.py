@@ -1,7 +1,7 @@
-"""Paged KV memory: pools, rows and prefix tree, and the few ways memory changes hands.
+"""Paged KV memory: pools, rows and prefix tree, and the moves of memory between owners.
 
-Everything above this file says *when* memory moves, this file moves it. Nothing
-here knows of sessions or emits a transition.
+Callers decide *when* memory moves, and this file moves the memory. Nothing here knows of sessions
+or emits a transition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FULL, SWA = "full", "swa"
 
 
 class KVCache:
-    """Allocators and KV per pool (``full``, and ``swa`` where there is a window), rows, tree."""
+    """Allocators and KV per pool (``full``, and ``swa`` if there is a window), rows, tree."""
 
     def __init__(
         self,
@@ -68,20 +68,20 @@ class KVCache:
         return tokens // self.page_size * self.page_size
 
     def private_size(self, kv: KVRecord, pool: str) -> int:
-        """Tokens of ``pool`` that the row of ``kv`` owns: from Q, or the cursor, to A in pages."""
+        """Return the tokens of ``pool`` owned by the row, from Q or the cursor to ceil(A)."""
         lo = kv.cache_protected_len
         if pool == SWA:
             lo = max(lo, kv.swa_evicted_seqlen)
         return self.ceil_page(kv.kv_allocated_len) - lo
 
     def new_pages(self, kv: KVRecord, hi: int) -> int:
-        """Tokens to allocate, in each pool, to extend the row to ``hi``; whole pages."""
+        """Return the tokens to allocate per pool to extend the row to ``hi``, in whole pages."""
         return max(0, self.ceil_page(hi) - self.ceil_page(kv.kv_allocated_len))
 
     def shortage(self, tokens: int, swa_tokens: int | None = None) -> int:
-        """Tokens missing in the tighter pool to allocate ``tokens``; may be negative.
+        """Return how many tokens the tighter pool lacks to allocate ``tokens``. May be negative.
 
-        ``swa_tokens``: how many of the sliding-window pool, where that differs.
+        ``swa_tokens``: tokens needed in the sliding-window pool, if different.
         """
         short = tokens - self.allocators[FULL].available_size()
         if SWA in self.allocators:
@@ -98,9 +98,10 @@ class KVCache:
             self.point_to(req, req.last_node, 0, req.cache_protected_len)
 
     def alloc(self, targets: Iterable[tuple[KVRecord, int]]) -> None:
-        """Allocate each row up to ``hi``: the pages of ``[A, hi)``, one allocation per pool.
+        """Allocate each row up to ``hi``: the pages of ``[A, hi)``, in one allocation per pool.
 
-        Positions at and past A in a page that the row owns already need none.
+        If A lies inside a page, the row already owns that page, and its positions need no other
+        page.
         """
         spans: list[Span] = []
         for kv, hi in targets:
@@ -112,10 +113,10 @@ class KVCache:
                 self.req_to_token_pool.extend(pool, spans, allocator.alloc(count))
 
     def free_kv(self, kv: KVRecord, lo: int, hi: int) -> None:
-        """Free the pages of positions ``[lo, hi)`` of the row; ``hi`` is page-aligned.
+        """Free the pages of positions ``[lo, hi)`` of the row. ``hi`` is page-aligned.
 
-        [lo, cursor)  sliding-window pages: given back before, not touched
-        [cursor, hi)  freed in every pool
+        [lo, cursor)  sliding-window pages: freed before, not touched.
+        [cursor, hi)  freed in every pool.
         """
         for pool in self.allocators:
             start = max(lo, kv.swa_evicted_seqlen) if pool == SWA else lo
@@ -123,18 +124,18 @@ class KVCache:
                 self._free(pool, self.req_to_token_pool.take_back(pool, kv.req_pool_idx, start, hi))
 
     def _free(self, pool: str, pages: Tensor) -> None:
-        """Nobody owns these any more: their KV is poisoned, their stamps are void."""
+        """Free pages that no longer have an owner: poison their KV and void their stamps."""
         self.kv_pools[pool].poison(pages, self.page_size)
         self.stamps[pool].free(pages)
         self.allocators[pool].free(pages)
 
     def release(self, kv: KVRecord) -> int:
-        """Give back all that ``kv`` describes, its lock and its row, and clear it.
+        """Release everything described by ``kv``, its lock and its row, and clear the record.
 
-        [0, Q)        stays in the tree, unlocked
-        [Q, ceil(A))  freed
+        [0, Q)        stays in the tree, unlocked.
+        [Q, ceil(A))  freed.
 
-        Returns the tokens that became evictable.
+        Returns the tokens made evictable.
         """
         self.free_kv(kv, kv.cache_protected_len, self.ceil_page(kv.kv_allocated_len))
         unlocked = self.unlock(kv)
@@ -144,28 +145,28 @@ class KVCache:
         return unlocked
 
     def unlock(self, kv: KVRecord) -> int:
-        """Drop the lock that ``kv`` owns, if any; returns what became evictable."""
+        """Drop the lock owned by ``kv``, if any. Return the tokens made evictable."""
         return self.tree.unlock(kv.last_node) if kv.last_node is not None else 0
 
     def cut_point(self, kv: KVRecord, n: int) -> int:
-        """Where a cut to ``n`` tokens really cuts.
+        """Return the position at which a cut to ``n`` tokens really ends.
 
-        Inside a page at or below the cursor it moves down to the page boundary:
-        the page's sliding-window half is gone, and cutting in the middle would
-        have it handed back a second time later (#22900).
+        If the cursor is past ``n``, the cut moves down to a page boundary. The sliding-window KV of
+        that page is already freed, and a cut inside the page would later free it a second time
+        (#22900).
         """
         return n if kv.swa_evicted_seqlen <= n else self.floor_page(n)
 
     def tail_start(self, m: int) -> int:
-        """Where freeing begins after a cut at ``m``: the page that holds m - 1 stays whole."""
+        """Return where freeing begins after a cut at ``m``: the page of m - 1 stays whole."""
         return self.ceil_page(m)
 
     def cut(self, kv: KVRecord, n: int) -> None:
-        """Keep at most ``n`` positions: the one rule behind free_tail and trim_overshoot.
+        """Cut the row to at most ``n`` positions, the common rule of free_tail and trim_overshoot.
 
-        [0, m)              kept; m is n or, see cut_point, a little less
-        [m, ceil(m))        stays allocated with the page it is in, to be written again
-        [ceil(m), ceil(A))  freed; where slack is kept, and the cursor is not past n, it stays
+        [0, m) preserved. m is n, or a little less (see cut_point). [m, ceil(m)) stays allocated
+        with its page, to be written again. [ceil(m), ceil(A)) freed, except with ``keeps_slack``
+        and the cursor not past n.
         """
         m = self.cut_point(kv, n)
         if self.keeps_slack and kv.swa_evicted_seqlen <= n:
@@ -175,22 +176,22 @@ class KVCache:
         self.cap(kv, m)
 
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """What is past ``m`` is not valid any more, and stays allocated. Moves no memory."""
+        """Invalidate KV past ``m``. The memory stays allocated. Moves no memory."""
         kv.kv_committed_len = min(kv.kv_committed_len, m)
 
     def cap(self, kv: KVRecord, m: int) -> None:
-        """No length of ``kv`` is past ``m``, the cursor included (#22900). Moves no memory."""
+        """Cap every length of ``kv`` at ``m``, the cursor included (#22900). Moves no memory."""
         kv.kv_committed_len = min(kv.kv_committed_len, m)
         kv.kv_allocated_len = min(kv.kv_allocated_len, m)
         kv.swa_evicted_seqlen = min(kv.swa_evicted_seqlen, m)
 
     def advance_swa(self, kv: KVRecord) -> int | None:
-        """Give back sliding-window KV that no later token attends to; the new cursor if it moved.
+        """Free sliding-window KV out of reach of later tokens. Return the cursor if it moved.
 
-        [max(Q, old), new)  freed in the sliding-window pool; new <= C - W
+        [max(Q, old), new) freed in the sliding-window pool, with new <= C - W.
 
-        It stays where it is as long as it would only pass what the tree keeps: a slot whose window
-        begins there can be restored.
+        The cursor does not move if only pages of the tree lie between old and new. A slot whose
+        window begins in these pages can still be restored.
         """
         if not self.window:
             return None
@@ -206,17 +207,17 @@ class KVCache:
     # Content -----------------------------------------------------------------
 
     def stamp_pages(self, kv: KVRecord, session: int) -> None:
-        """The pages that the row owns hold what the session saved. Moves no memory."""
+        """Stamp the pages owned by the row as saved by the session. Moves no memory."""
         for pool, pages, first in self._private_pages(kv):
             self.stamps[pool].save(pages, session, first)
 
     def verify_pages(self, kv: KVRecord, session: int) -> None:
-        """Those of them that do not are suspect from now on; ``engine.content`` tells."""
+        """Mark owned pages as suspect that differ from the saved pages (see ``engine.content``)."""
         for pool, pages, first in self._private_pages(kv):
             self.stamps[pool].verify(pages, session, first)
 
     def _private_pages(self, kv: KVRecord) -> Iterator[tuple[str, Tensor, int]]:
-        """Per pool: the pages that the row owns, and the logical number of the first."""
+        """Yield, per pool, the pages that the row owns and the first page's number in the row."""
         for pool in self.allocators:
             lo = kv.cache_protected_len
             if pool == SWA:
@@ -228,12 +229,12 @@ class KVCache:
     # The tree ------------------------------------------------------------------
 
     def insert(self, req: Req, upto: int) -> tuple[TreeNode, int]:
-        """Move KV of ``[Q, upto)`` to the tree; returns the end node and the tokens it had.
+        """Move KV of ``[Q, upto)`` to the tree. Return the end node and the tokens already there.
 
-        [Q, Q + dup)     the tree had it: the row's own pages are freed
-        [Q + dup, upto)  the tree's from now on, unlocked
+        [Q, Q + dup)     already in the tree: the row's own pages are freed.
+        [Q + dup, upto)  owned by the tree from now on, unlocked.
 
-        The row still points to the freed pages: ``point_to`` corrects that.
+        The row still points to the freed pages: ``point_to`` corrects the row.
         """
         lo, row = req.cache_protected_len, req.req_pool_idx
         pages = {
@@ -258,7 +259,7 @@ class KVCache:
             self.req_to_token_pool.write(pool, row, first, upload(pages, self.device))
 
     def evict(self, tokens: int) -> int:
-        """Free unlocked pages of the tree, ``tokens`` or a little more; returns how many."""
+        """Evict up to ``tokens`` unlocked tokens, rounded up to pages. Return the tokens freed."""
         gone = self.tree.evict(self.ceil_page(tokens) // self.page_size)
         if gone:
             for pool in self.allocators:

@@ -1,4 +1,4 @@
-"""The page audit of the engine's own pools: an example of how an engine calls it."""
+"""Page audit of the engine's own pools, as an example of how to call the audit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PageAuditor:
         self._launched: set[str] = set()
 
     def launch(self, records: Sequence[KVRecord], pools: Iterable[str]) -> None:
-        """Enqueue an audit of each pool. Waits for nothing."""
+        """Enqueue an audit of each pool, without waiting."""
         nodes = list(self.kv.tree.nodes())
         tree = upload([[node.page, node.swa_page] for node in nodes] or [[-1, -1]], self.device)
         owners = upload(
@@ -60,8 +60,9 @@ class PageAuditor:
             self._launched.add(pool)
 
     def wrong(self) -> list[str]:
-        """Wait for the audits and return their findings: the same commands give the same ones."""
+        """Wait for the audits and return their findings, so that equal commands give equal
+        findings."""
         verdicts = [(pool, self.audits[pool].verdict(wait=True)) for pool in sorted(self._launched)]
         return [
-            f"{pool}: {found}" for pool, found in verdicts if found is not None and not found.ok
+            f"{pool}: {audit}" for pool, audit in verdicts if audit is not None and not audit.ok
         ]

@@ -1,1 +1,1 @@
-"""Memory by number: the pages' free list, rows of `req_to_token`, the prefix tree, stamps."""
+"""Memory by number: free list of pages, rows of `req_to_token`, prefix tree, stamps."""

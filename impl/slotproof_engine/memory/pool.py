@@ -1,4 +1,4 @@
-"""Where KV lies: the tensors of a pool, and the allocator that deals out its pages."""
+"""Storage of KV: the tensors of a pool, and the allocator of its pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from slotproof_engine.kernels import MemoryKernels, plain_memory
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers of so many bytes: KV is moved and poisoned as bits, whatever its type is."""
+"""Integer type by size in bytes: KV of any type is moved and poisoned as bits."""
 
 
 class KVPool:
-    """K and V of the layers that share one pool: a tensor ``[tokens, heads, dim]`` each."""
+    """K and V of the layers sharing a pool, in tensors ``[tokens, heads, dim]``."""
 
     def __init__(
         self,
@@ -45,28 +45,28 @@ class KVPool:
         self._kernels.write_kv(self._bits.flatten(0, 1), loc, new.flatten(0, 1)[:, :, None])
 
     def get_kv_buffer(self, layer: int, loc: Tensor) -> tuple[Tensor, Tensor]:
-        """K and V at the KV indices ``loc`` (any shape), ``[*loc.shape, dim]``. Copies."""
+        """Return copies of K and V at the KV indices ``loc`` (any shape), ``[*loc.shape, dim]``."""
         kv = self._kv[layer][:, loc, 0].view(self.dtype)
         return kv[0], kv[1]
 
     def bits(self, loc: Tensor) -> Tensor:
-        """Bits of K and V of all layers at ``loc``, ``[layers, 2, *loc.shape, dim]``. Copies."""
+        """Return a copy of all layers' bits at ``loc``, ``[layers, 2, *loc.shape, dim]``."""
         return self._bits[:, :, loc, 0]
 
     def poison(self, pages: Tensor, page_size: int) -> None:
-        """Set every bit of these pages: no number in any floating-point type, FP8 included.
+        """Set every bit of the pages: NaN in every floating-point type, FP8 included.
 
-        Whoever reads a page that was freed, then, reads NaN, and so are his tokens.
+        A request that reads a freed page gets NaN, and its sampled tokens change.
         """
         layers, two, tokens, heads, dim = self._bits.shape
         by_page = self._bits.view(layers * two, tokens // page_size, page_size * heads * dim)
-        by_page.index_fill_(1, pages, -1)  # a number assigned by index would make the host wait
+        by_page.index_fill_(1, pages, -1)  # assigning a number by index would make the host wait
 
 
 class PageAllocator:
-    """The free list of one pool: page ids on the device, their number known to the host.
+    """Free list of a pool: page IDs on the device, their number on the host.
 
-    It trusts its callers as a real one does: a page freed twice is in the list twice.
+    Callers are trusted as in a real allocator: a page freed twice is in the list twice.
     """
 
     def __init__(self, tokens: int, page_size: int, device: str) -> None:
@@ -75,11 +75,11 @@ class PageAllocator:
         self.free_pages = torch.arange(tokens // page_size, device=device)
 
     def available_size(self) -> int:
-        """Free tokens. Needs no read-back."""
+        """Return the number of free tokens, without a read-back."""
         return self.free_pages.numel() * self.page_size
 
     def alloc(self, pages: int) -> Tensor:
-        """Take ``pages`` pages from the front of the free list; raises when it has fewer."""
+        """Take ``pages`` pages from the front of the free list. ``RuntimeError`` if too few."""
         if pages > len(self.free_pages):
             raise RuntimeError(f"out of pages: {pages} wanted, {len(self.free_pages)} are free")
         taken, self.free_pages = self.free_pages[:pages], self.free_pages[pages:]

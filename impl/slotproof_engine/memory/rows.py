@@ -1,4 +1,4 @@
-"""req_to_token: which KV index each position of each request has, in each pool."""
+"""req_to_token: KV index by pool, row and position."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NO_ROW = -1
 
 
 class ReqToTokenPool:
-    """Rows, dealt out on the host; one table ``[rows, row width]`` per KV pool on the device.
+    """Rows, allocated on the host, and a table ``[rows, row width]`` per KV pool on the device.
 
-    A page of KV covers P positions that begin at a multiple of P, so tables are
-    written by the page and page ids are read from every P-th entry.
+    A page of KV covers P positions, from a multiple of P on. Tables are written page by page, and
+    page IDs are read from every P-th entry.
     """
 
     def __init__(
@@ -43,29 +43,29 @@ class ReqToTokenPool:
         return len(self.free_slots)
 
     def alloc(self) -> int:
-        """Take a row; raises ``IndexError`` when none is free."""
+        """Take a row. ``IndexError`` if no row is free."""
         return self.free_slots.pop(0)
 
     def free(self, row: int) -> None:
-        """Put a row back at the end of the list. Its entries stay as they are: stale."""
+        """Put a row back at the end of the list. Its entries stay, stale."""
         self.free_slots.append(row)
 
     def extend(self, pool: str, spans: Sequence[Span], pages: Tensor) -> None:
-        """Each row (row, A, hi) gets the pages of [ceil(A), ceil(hi)): the next of ``pages``."""
+        """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)), in order from ``pages``."""
         self._kernels.alloc_extend(self.req_to_token[pool], spans, pages, self.page_size)
 
     def write(self, pool: str, row: int, first: int, pages: Tensor) -> None:
-        """The pages of the row from number ``first`` on are ``pages``."""
+        """Write ``pages`` into the row, from page number ``first`` on."""
         count = len(pages)
         index = upload(([row] * count, range(first, first + count)), self._device)
         table = self.req_to_token[pool]
         self._kernels.write_rows(table, index[0], index[1], pages, self.page_size)
 
     def pages(self, pool: str, row: int, lo: int, hi: int) -> Tensor:
-        """Ids of the pages at positions ``[lo, hi)``, on the device."""
+        """Return IDs of the pages at positions ``[lo, hi)``, on the device."""
         return self.req_to_token[pool][row, lo : hi : self.page_size] // self.page_size
 
     def take_back(self, pool: str, row: int, lo: int, hi: int, *, forget: bool = False) -> Tensor:
-        """The pages at positions ``[lo, hi)``, to free; ``forget`` marks these as given back."""
+        """Return the pages at ``[lo, hi)``, to be freed. ``forget`` clears the table entries."""
         table = self.req_to_token[pool]
         return self._kernels.free_rows(table, [(row, lo, hi)], self.page_size, forget=forget)

@@ -1,4 +1,4 @@
-"""Page stamps: whose page it was when it was saved, so that a restore can tell if it still is."""
+"""Page stamps: owner and place of a page when saved, compared when the slot is restored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ LOGICAL, SESSION = 1 << 20, 1 << 40
 
 
 class PageStamps:
-    """A stamp (session, logical page, generation) per page of one pool, on the device.
+    """A stamp (session, logical page, generation) per page of a pool, on the device.
 
-    The generation counts how often the page was freed. Nothing is read back here.
+    The generation counts the frees of the page. Nothing is read back here.
 
     >>> stamps = PageStamps(4, "cpu")
     >>> stamps.save(torch.tensor([2, 3]), session=7, first=1)
@@ -29,27 +29,27 @@ class PageStamps:
         self.stamp = torch.full((pages,), -1, device=device)
         self.generation = torch.zeros(pages, dtype=torch.int64, device=device)
         self._suspected = torch.full((pages,), -1, device=device)
-        """The generation in which a page was restored and was not what had been saved."""
+        """Generation of the page when it was restored with wrong content, or -1."""
         self._logical = torch.arange(pages, device=device) * LOGICAL
         self._one = torch.ones(pages, dtype=torch.int64, device=device)
 
     def save(self, pages: Tensor, session: int, first: int) -> None:
-        """They hold the session's logical pages from ``first`` on."""
+        """Stamp the pages as the session's logical pages from ``first`` on."""
         self.stamp[pages] = self._expected(pages, session, first)
 
     def verify(self, pages: Tensor, session: int, first: int) -> None:
-        """Mark those as suspect that do not hold what the session saved there."""
+        """Mark pages as suspect if they do not hold the session's saved content."""
         differs = self.stamp[pages] != self._expected(pages, session, first)
         self._suspected[pages] = torch.where(differs, self.generation[pages], -1)
 
     def free(self, pages: Tensor) -> None:
-        """They are nobody's now: whoever still has them restored would get something else."""
+        """Count a free of the pages, because a freed page no longer has the saved content."""
         self.generation.index_add_(0, pages, self._one[: len(pages)])
 
     def suspect(self) -> Tensor:
-        """Per page: it was restored and is not what was saved, and was not freed since."""
+        """Return a mask of pages that were restored with wrong content and not freed since."""
         return self._suspected == self.generation
 
     def _expected(self, pages: Tensor, session: int, first: int) -> Tensor:
-        whose = session * SESSION + first * LOGICAL
-        return self.generation[pages] + self._logical[: len(pages)] + whose
+        first_stamp = session * SESSION + first * LOGICAL
+        return self.generation[pages] + self._logical[: len(pages)] + first_stamp

@@ -1,4 +1,4 @@
-"""The prefix tree: KV of finished prompts, shared by whoever begins with the same tokens."""
+"""Prefix tree: KV of finished prompts, shared by requests beginning with the same tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class TreeNode:
-    """One page: an edge of P tokens, the page in each pool, who locks it."""
+    """A page of the prefix tree: an edge of P tokens, the page ID in each pool, the number of
+    locks."""
 
     key: tuple[int, ...]
     page: int
@@ -20,7 +21,7 @@ class TreeNode:
     last_access: int = 0
 
     def path(self) -> list[TreeNode]:
-        """The nodes from below the root to here: the pages of this prefix, in order."""
+        """Return the nodes from below the root to this node: the pages of the prefix, in order."""
         nodes: list[TreeNode] = []
         node = self
         while node.parent is not None:
@@ -32,14 +33,13 @@ class TreeNode:
 class PrefixTree:
     """A tree with one node per page.
 
-    One node per page, not per run of tokens: a lock on a prefix is then a count
-    on each of its nodes, no node is ever split, and how much a lock or an
-    eviction moves is a number of nodes. A page is here only if it is whole in
-    every pool, so one node stands for the same P tokens of each pool.
+    A node is a page, not a run of tokens. Locking a prefix is then a count on its nodes, and no
+    node is ever split. The size of a lock or an eviction is a number of nodes. A page is in the
+    tree only if it is whole in every pool: a node stands for the same P tokens of each pool.
 
-    Page ids are read back to the host once, when they are inserted. All sizes
-    are tokens of one pool; ``evictable`` and ``protected`` are kept as nodes
-    are locked and unlocked. The root holds nothing and is never evicted.
+    Page IDs are read back to the host once, on insertion. All sizes are tokens of one pool.
+    ``evictable`` and ``protected`` change when nodes are locked and unlocked. The root holds no
+    page and is never evicted.
     """
 
     def __init__(self, page_size: int) -> None:
@@ -48,13 +48,13 @@ class PrefixTree:
         self.evictable = 0
         self.protected = 0
         self.evicted = 0
-        """Since the beginning, in tokens; the same for every pool."""
+        """Tokens evicted since the start, the same for every pool."""
         self._clock = 0
 
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
-        """The node of the longest whole-page prefix of ``tokens`` that is here.
+        """Return the node of the longest whole-page prefix of ``tokens`` in the tree.
 
-        Changes only the order of eviction. The node may be evicted unless it is locked.
+        Changes only the order of eviction. The node may be evicted unless locked.
         """
         node = self.root
         for key in self._pages(tokens):
@@ -68,11 +68,11 @@ class PrefixTree:
     def insert(
         self, node: TreeNode, tokens: Sequence[int], pages: list[int], swa_pages: list[int]
     ) -> tuple[TreeNode, int]:
-        """Add the pages of ``tokens`` below ``node``; they are the tree's from now on, unlocked.
+        """Add the pages of ``tokens`` below ``node``, unlocked and owned by the tree from now on.
 
-        ``swa_pages`` is empty where there is no second pool. Returns the last
-        node and how many of the tokens, from the first on, were here already:
-        pages of those stay the caller's, to free.
+        ``swa_pages`` is empty without a second pool. Returns the last node and the number of
+        leading tokens already in the tree. The pages of those tokens stay the caller's, to be
+        freed.
         """
         dup = 0
         for index, key in enumerate(self._pages(tokens)):
@@ -87,33 +87,33 @@ class PrefixTree:
         return node, dup
 
     def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
-        """The page with these tokens below ``node``, if it is here."""
+        """Return the page with the tokens ``key`` below ``node``, if any."""
         return node.children.get(key)
 
     def grow(self, node: TreeNode, leaf: TreeNode) -> TreeNode:
-        """Put a page below ``node``, beside others that may be there; it is unlocked."""
+        """Add an unlocked page below ``node``, beside its children."""
         node.children[leaf.key] = leaf
         self.evictable += self.page_size
         return leaf
 
     def lock(self, node: TreeNode) -> int:
-        """Lock the prefix that ends in ``node``; returns what moved from evictable to protected."""
+        """Lock the prefix ending in ``node``. Return the tokens moved to protected."""
         moved = 0
-        for each in node.path():
-            if each.lock_ref == 0:
+        for ancestor in node.path():
+            if ancestor.lock_ref == 0:
                 moved += self.page_size
-            each.lock_ref += 1
+            ancestor.lock_ref += 1
         self.evictable -= moved
         self.protected += moved
         return moved
 
     def unlock(self, node: TreeNode) -> int:
-        """Undo one lock; returns what moved from protected to evictable. Trusts its caller."""
+        """Undo a lock. Return the tokens moved from protected to evictable. Trusts its caller."""
         moved = 0
-        for each in node.path():
-            if each.lock_ref == 1:
+        for ancestor in node.path():
+            if ancestor.lock_ref == 1:
                 moved += self.page_size
-            each.lock_ref -= 1
+            ancestor.lock_ref -= 1
         self.protected -= moved
         self.evictable += moved
         return moved
@@ -121,7 +121,7 @@ class PrefixTree:
     def evict(self, pages: int) -> list[TreeNode]:
         """Drop up to ``pages`` unlocked nodes, least recently used leaves first.
 
-        The pages of the nodes returned are the caller's, to free.
+        The caller owns the pages of the returned nodes and frees the pages.
         """
         leaves = [(node.last_access, node) for node in self.nodes() if self._evictable(node)]
         heapq.heapify(leaves)
@@ -156,5 +156,5 @@ class PrefixTree:
             yield tuple(tokens[lo : lo + size])
 
     def _touch(self, node: TreeNode) -> None:
-        self._clock += 1  # no two nodes have the same
+        self._clock += 1  # unique: the heap in evict cannot compare nodes
         node.last_access = self._clock

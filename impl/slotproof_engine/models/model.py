@@ -1,6 +1,6 @@
-"""A model small enough to compute by hand: the next token is a sum over the KV that it sees.
+"""Model computable by hand: the next token is a sum over the visible KV.
 
-KV is nothing but stamps. ``expected_next`` says what the tokens have to be.
+KV consists of stamps only. ``expected_next`` computes the correct tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ V_BIAS = (3.0, 1.0, 0.0)
 
 
 def weight(layer: int) -> int:
-    """How much a layer's sum counts."""
+    """Return the factor of a layer's sum."""
     return 2 * layer + 3
 
 
@@ -33,7 +33,7 @@ def next_token(total: int, length: int, vocab: int) -> int:
 
 
 def expected_next(tokens: Sequence[int], window: int, num_layers: int = 2, vocab: int = 250) -> int:
-    """What follows ``tokens``, computed from them alone: what no cache can get wrong.
+    """Return the token after ``tokens``, computed without any cache.
 
     >>> expected_next([5, 6, 7], window=0)
     45
@@ -47,7 +47,7 @@ def expected_next(tokens: Sequence[int], window: int, num_layers: int = 2, vocab
 
 
 class StampModel(PagedModel):
-    """Every layer adds up (K + bias) · (V + bias) over the positions it attends to."""
+    """Model whose layers add up (K + bias) · (V + bias) over the attended positions."""
 
     def __init__(self, config: EngineConfig, kv: KVCache) -> None:
         super().__init__(config, kv)
@@ -57,7 +57,7 @@ class StampModel(PagedModel):
         self._layers = {name: self._constants(pool.layers) for name, pool in kv.kv_pools.items()}
 
     def _constants(self, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The tags and the weights of some layers."""
+        """Return the tags and the weights of the layers."""
         weights = torch.tensor([[weight(layer)] for layer in layers], device=self.device)
         return torch.stack([self._tags[layer] for layer in layers])[:, None], weights
 
@@ -71,7 +71,7 @@ class StampModel(PagedModel):
             window = self.window if name == "swa" else 0
             rows, ends = batch.req_pool_indices, batch.seq_lens
             loc, seen = self.visible(table, rows, ends, longest, window)
-            # All layers at once: none attends to what another one makes of its input.
+            # All layers at once: no layer attends to another layer's output.
             tags, weights = self._layers[name]
             pool.write(out_cache_loc, k_stamp * tags, v_stamp * tags)
             k, v = pool.bits(loc).view(pool.dtype).unbind(1)

@@ -1,4 +1,4 @@
-"""What every model here has: KV with a readable stamp, and sight through the row table."""
+"""Base of all models: KV with a readable stamp, read through the row table."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from slotproof_engine.kv.kv_cache import KVCache
 
 STAMP_DIM = 3
-"""Numbers of K, and of V, that say of which token at which position they are."""
+"""Count of numbers in K, and in V, that identify token and position."""
 TORN = (-1, -1)
-"""What is read where it is not the KV of one token at one position."""
+"""Stamp of KV that does not belong to one token at one position."""
 
 
 class PagedModel:
-    """Writes KV and reads it back through ``req_to_token``, so that a page with two owners,
-    a row that points elsewhere or a window given back too early changes the tokens.
+    """Model that writes KV and reads it back through ``req_to_token``. Its tokens change if a page
+    has two owners, if a row points to a wrong page, or if a window is freed too early.
 
-    K begins with (token, position, 1) times layer + 1 in the last place, V with
-    (position, token, 1) likewise. float32 holds these integers exactly.
+    K begins with (token, position, layer + 1), V with (position, token, layer + 1). float32 holds
+    these integers exactly.
     """
 
     head_dim = STAMP_DIM
-    """Numbers of K, and of V, of one token in one layer."""
+    """Count of numbers in K, and in V, per token and layer."""
 
     def __init__(self, config: EngineConfig, kv: KVCache) -> None:
         self.window = config.window
@@ -41,14 +41,14 @@ class PagedModel:
         self._steps = torch.arange(config.row_width, device=config.device)
 
     def forward(self, batch: ScheduleBatch) -> list[int]:
-        """Write the batch's KV, then sample one token per request: the only read-back.
+        """Write the batch's KV, then sample a token per request, which is the only read-back.
 
-        Changes KV at the batch's positions, nothing else.
+        Changes KV at the batch's positions only.
         """
         raise NotImplementedError
 
     def stamps(self, batch: ScheduleBatch) -> tuple[Tensor, Tensor]:
-        """What K and V of the batch's tokens begin with, ``[tokens, 3]`` each."""
+        """Return the first numbers of K and V of the batch's tokens, ``[tokens, 3]`` both."""
         token, position = batch.input_ids, batch.positions
         one = torch.ones_like(token)
         k, v = (token, position, one), (position, token, one)
@@ -57,9 +57,9 @@ class PagedModel:
     def visible(
         self, table: Tensor, rows: Tensor, ends: Tensor, longest: int, window: int
     ) -> tuple[Tensor, Tensor]:
-        """KV indices of the last positions below ``ends`` of each row, and which are valid.
+        """Return KV indices of the last positions below ``ends`` of each row, and a validity mask.
 
-        ``[len(rows), positions]`` both; as many positions as ``longest``, the largest end,
+        Both are ``[len(rows), positions]``, with as many positions as ``longest``, the largest end,
         and the window allow. Sizes come from the host: no read-back.
         """
         ends = ends[:, None]
@@ -70,11 +70,8 @@ class PagedModel:
         return table[rows[:, None], positions], positions < ends
 
     def read_stamps(self, name: str, bits: Tensor) -> list[tuple[int, int]]:
-        """(token, position) as the bits of its KV say; ``TORN`` if poisoned, and where layers, or K
-        and V, differ.
-
-        A read-back.
-        """
+        """Read back (token, position) from the bits of KV. ``TORN`` if poisoned, or if layers, or K
+        and V, disagree."""
         kv = bits.view(self._kv.kv_pools[name].dtype)
         stamps = kv[..., :2].nan_to_num(nan=-1.0).long()
         readings: list[list[tuple[int, int]]] = []
@@ -83,4 +80,4 @@ class PagedModel:
             readings.append([(token, position) for position, token in v])
         if all(other == readings[0] for other in readings):
             return readings[0]
-        return [said[0] if len(set(said)) == 1 else TORN for said in zip(*readings, strict=True)]
+        return [stamp[0] if len(set(stamp)) == 1 else TORN for stamp in zip(*readings, strict=True)]

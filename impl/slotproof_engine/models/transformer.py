@@ -1,9 +1,8 @@
-"""A tiny transformer, greedy, with seeded weights: two layers, one of them may slide.
+"""Tiny greedy transformer with seeded weights: two layers, the second with an optional window.
 
-``Transformer`` knows nothing of caches: it is the weights, and what a layer does with K
-and V wherever they come from. ``expected_tokens`` runs it on a whole conversation at
-once. ``PagedTransformer`` runs the same over the paged pools, batched, a few tokens at
-a time. Both have to say the same.
+``Transformer`` has no cache: it has the weights, and computes a layer from any K and V.
+``expected_tokens`` runs the model on a whole conversation at once. ``PagedTransformer`` runs the
+model over the paged pools, in batches of a few tokens. Both must give the same tokens.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 WIDTH = 32
 HEADS = 4
-"""Query heads; they share one head of K and V."""
+"""Query heads, sharing a head of K and V."""
 KEY_DIM = 8
 TIE = 1e-3
-"""Logits closer than this may change places when sums are added up in another order."""
+"""Difference of logits below which another order of summation may swap two tokens."""
 
 
 class Transformer:
-    """Weights of a decoder, drawn on the CPU, so that they are the same on every device."""
+    """Weights of a decoder, drawn on the CPU to be equal on every device."""
 
     def __init__(self, vocab: int, num_layers: int, device: str) -> None:
         generator = torch.Generator().manual_seed(20261121)
@@ -52,27 +51,27 @@ class Transformer:
         self._waves = torch.linspace(0.1, 3.0, WIDTH // 2, device=device)
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """``[tokens, width]``: what the token is, and where."""
+        """Return the embedding of token and position, ``[tokens, width]``."""
         angles = positions[:, None] * self._waves
         return self.embedding[tokens] + torch.cat((angles.sin(), angles.cos()), -1)
 
     def keys_values(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        """K and V of the tokens, ``[tokens, key dim]`` each."""
+        """Return K and V of the tokens, ``[tokens, key dim]`` both."""
         k, v = (_normal(x) @ self.kv[layer]).chunk(2, -1)
         return k, v
 
     def layer(self, layer: int, x: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
-        """Attention over K and V (``[tokens, positions, key dim]``) where ``seen``, then an MLP."""
+        """Attend to K and V (``[tokens, positions, key dim]``) where ``seen``, then add an MLP."""
         q = (_normal(x) @ self.q[layer]).view(len(x), HEADS, KEY_DIM)
         scores = torch.einsum("thd,tpd->thp", q, k) / math.sqrt(KEY_DIM)
         share = scores.masked_fill(~seen[:, None], -math.inf).softmax(-1)
-        values = v.masked_fill(~seen[:, :, None], 0.0)  # what is not seen may be no number
+        values = v.masked_fill(~seen[:, :, None], 0.0)  # unseen KV may be NaN
         attended = torch.einsum("thp,tpd->thd", share, values).flatten(1)
         x = x + attended @ self.out[layer]
         return x + torch.tanh(_normal(x) @ self.up[layer]) @ self.down[layer]
 
     def logits(self, x: Tensor) -> Tensor:
-        """Of tokens 1, 2, ...: ``[..., vocab - 1]``."""
+        """Return the logits of tokens 1, 2, ...: ``[..., vocab - 1]``."""
         return _normal(x) @ self.head
 
 
@@ -88,9 +87,9 @@ def _on_cpu(vocab: int, num_layers: int) -> Transformer:
 def expected_tokens(
     tokens: Sequence[int], count: int, window: int, num_layers: int = 2, vocab: int = 250
 ) -> list[int]:
-    """What follows ``tokens``, from scratch for each token, without any cache, on the CPU.
+    """Return the tokens after ``tokens``, computed from scratch without any cache, on the CPU.
 
-    Ends before a tie: where the two best tokens are too close to tell.
+    Stops before a tie: the best two tokens are too close to decide.
     """
     model, known = _on_cpu(vocab, num_layers), list(tokens)
     for _ in range(count):
@@ -98,7 +97,7 @@ def expected_tokens(
         distance = positions[:, None] - positions
         x = model.embed(torch.tensor(known), positions)
         for layer in range(num_layers):
-            k, v = (each.expand(len(known), -1, -1) for each in model.keys_values(layer, x))
+            k, v = (tensor.expand(len(known), -1, -1) for tensor in model.keys_values(layer, x))
             limit = window if layer and window else len(known)
             x = model.layer(layer, x, k, v, (distance >= 0) & (distance < limit))
         best, which = model.logits(x[-1]).topk(2)
@@ -109,7 +108,7 @@ def expected_tokens(
 
 
 class PagedTransformer(PagedModel):
-    """The transformer over the paged pools: layer 0 sees everything, the others the window."""
+    """Transformer over the paged pools: layer 0 sees everything, all others the window."""
 
     head_dim = STAMP_DIM + KEY_DIM
 

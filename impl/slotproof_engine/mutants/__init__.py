@@ -1,4 +1,4 @@
-"""Engines with one known bug each: see the bug museum in the documentation."""
+"""Mutants: engines with a single known bug, see the bug museum in the documentation."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ MUTANTS: dict[str, Mutant] = {
 
 
 def mutant_named(name: str) -> Mutant:
-    """The mutant; of ``A+B``, one with both bugs. ``ValueError`` with the names there are.
+    """Return the mutant, or for ``A+B`` a mutant with both bugs. ``ValueError`` lists all names.
 
     >>> mutant_named("22213-double-count+leak-full").breaks
     ('INV-ONCE', 'INV-SUM-FULL', 'INV-CHECKER', 'INV-OWNER')
     """
     names = name.split("+")
-    for each in names:
-        if each not in MUTANTS:
-            raise ValueError(f"unknown mutant {each!r}; there are: {', '.join(sorted(MUTANTS))}")
-    return joined([MUTANTS[each] for each in names])
+    for part in names:
+        if part not in MUTANTS:
+            raise ValueError(f"unknown mutant {part!r}; there are: {', '.join(sorted(MUTANTS))}")
+    return joined([MUTANTS[part] for part in names])

@@ -1,4 +1,4 @@
-"""Bugs of what clients are told and owed: the memory is in order throughout."""
+"""Bugs of answers to clients and sessions: the memory is correct throughout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotproof_engine.sessions.session_controller import SessionController
 
 
 class _Answers(Scheduler):
-    """Sends other answers than the scheduler does, to requests without a session."""
+    """Scheduler with wrong answers to requests without a session."""
 
     def _finish_if_done(self, req: Req) -> None:
         tokens, told = list(req.output_ids), len(self.outbox.messages)
@@ -24,40 +24,41 @@ class _Answers(Scheduler):
                 answer.update(self.told(answer, tokens))
 
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """Return the fields of the answer that change; ``sampled`` are all tokens there are."""
+        """Return the changed fields of the answer. ``sampled``: all tokens that the request
+        sampled."""
         raise NotImplementedError
 
 
 class TellsOvershoot(_Answers):
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """What a speculative round sampled past the end, too."""
+        """Also send the tokens that a speculative round sampled past the end."""
         del answer
         return {"tokens": sampled}
 
 
 class LosesLastToken(_Answers):
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """The last token of an answer that ended by length is not sent."""
+        """Leave out the last token of an answer ended by length."""
         del sampled
         return {"tokens": answer["tokens"][:-1]} if answer["reason"] == "length" else {}
 
 
 class LengthToldAsStop(_Answers):
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """Whatever ended it."""
+        """Report a stop token as the end of every answer."""
         del answer, sampled
         return {"reason": "stop"}
 
 
 class EmptyReason(_Answers):
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """An answer of one token has none."""
+        """Report no reason for an answer with a single token."""
         return {"reason": "none"} if len(answer["tokens"]) == len(sampled) == 1 else {}
 
 
 class IgnoresStop(Scheduler):
     def add(self, req: Req) -> None:
-        """Without a session only the length counts."""
+        """Ignore the stop tokens of a request without a session."""
         if req.session is None:
             req.stop_token_ids = frozenset()
         super().add(req)
@@ -65,7 +66,7 @@ class IgnoresStop(Scheduler):
 
 class ShortQueue(Scheduler):
     def step(self) -> None:
-        """Of more than two that wait, the last is aborted."""
+        """If more than two requests wait, abort the last."""
         if len(self.waiting_queue) > 2:
             self.abort(self.waiting_queue[-1], "the queue is full")
         super().step()
@@ -73,20 +74,20 @@ class ShortQueue(Scheduler):
 
 class DeafWhileDecoding(Scheduler):
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
-        """A request that decodes is not aborted by its client."""
+        """Ignore a client's abort of a decoding request."""
         if out_of_memory or req.phase != Phase.RUNNING or not req.output_ids:
             super().abort(req, message, out_of_memory=out_of_memory)
 
 
 class DeafToRetracts(Scheduler):
     def running_reqs(self) -> list[Req]:
-        """Says to who wants one of them retracted that nobody runs."""
+        """Report no running requests, so that nothing is retracted."""
         return []
 
 
 class RetractsUnheard(Scheduler):
     def step(self) -> None:
-        """Retracts a request whose first token is under way: it begins again, for ever."""
+        """Retract a request whose first token is in flight: the request begins again, forever."""
         for req in self.running_reqs():
             if self.config.overlap and req.session is None and not req.output_ids:
                 self.retract_decode(req)
@@ -96,7 +97,7 @@ class RetractsUnheard(Scheduler):
 
 class OneMoreRuns(Scheduler):
     def _get_new_batch_prefill(self) -> ScheduleBatch | None:
-        """The request that is added last is not counted."""
+        """Admit one request more than ``max_running`` allows."""
         config = self.config
         self.config = dataclasses.replace(config, max_running=config.max_running + 1)
         try:
@@ -107,7 +108,7 @@ class OneMoreRuns(Scheduler):
 
 class LongFirstChunk(Scheduler):
     def _get_new_batch_prefill(self) -> ScheduleBatch | None:
-        """A chunk is twice as long as it may be where nothing else runs."""
+        """Double the chunk length while nothing else runs."""
         config = self.config
         if config.chunk and not self.running_batch.reqs:
             self.config = dataclasses.replace(config, chunk=2 * config.chunk)
@@ -119,7 +120,7 @@ class LongFirstChunk(Scheduler):
 
 class OpenedTwice(SessionController):
     def open(self, sid: str) -> None:
-        """An id that was open before is told twice that it is."""
+        """Answer an open twice if the session ID was open and closed before."""
         known = sid in self.sessions and self.get(sid) is None
         super().open(sid)
         if known:
@@ -128,20 +129,20 @@ class OpenedTwice(SessionController):
 
 class SilentClose(SessionController):
     def close(self, sid: str) -> None:
-        """A close of a session that is not open is not answered."""
+        """Leave a close unanswered if the session is not open."""
         if self.get(sid) is not None:
             super().close(sid)
 
 
 class FastClock(SessionController):
     def tick(self, seconds: float) -> None:
-        """A time-out comes after a tenth of its time."""
+        """Close an idle session after a tenth of its timeout."""
         super().tick(10 * seconds)
 
 
 class NeverReapsSlots(SessionController):
     def tick(self, seconds: float) -> None:
-        """A session with a slot is never idle."""
+        """Treat a session with a slot as never idle."""
         for sid in self.cache.slots:
             self.sessions[sid].last_active = self.clock + seconds
         super().tick(seconds)
@@ -155,7 +156,7 @@ _ANSWER, _SESSION, _LIMIT = "INV-ANSWER", "INV-SESSION", "INV-LIMIT"
 MUTANTS = (
     _plain(
         "answer-overshoot",
-        "an answer has what a round sampled past its end, too",
+        "an answer includes tokens that a speculative round sampled past its end",
         _ANSWER,
         {"draft": 1},
         scheduler=TellsOvershoot,
@@ -169,35 +170,35 @@ MUTANTS = (
     ),
     _plain(
         "answer-length-as-stop",
-        "an answer that has its length is told to end by a stop token",
+        "an answer that ended by length reports a stop token as its end",
         _ANSWER,
         {},
         scheduler=LengthToldAsStop,
     ),
     _plain(
         "answer-no-reason",
-        "an answer of one token ends for no reason there is",
+        "an answer with a single token reports no reason for its end",
         _ANSWER,
         {},
         scheduler=EmptyReason,
     ),
     _plain(
         "answer-past-stop",
-        "a request without a session goes on after its stop token",
+        "a request without a session continues after its stop token",
         _ANSWER,
         {},
         scheduler=IgnoresStop,
     ),
     _plain(
         "abort-unasked",
-        "of more than two requests that wait, the last is aborted",
+        "if more than two requests wait, the last is aborted",
         _ANSWER,
         {},
         scheduler=ShortQueue,
     ),
     _plain(
         "abort-unheard",
-        "an abort of a request that decodes is ignored",
+        "an abort of a decoding request is ignored",
         _ANSWER,
         {},
         scheduler=DeafWhileDecoding,
@@ -205,42 +206,42 @@ MUTANTS = (
     _plain("retract-unheard", "a retract changes nothing", _ANSWER, {}, scheduler=DeafToRetracts),
     _plain(
         "overlap-retracts-unheard",
-        "a request whose first token is under way is retracted: it begins again, for ever",
+        "a request whose first token is in flight is retracted and begins again, forever",
         "INV-PROGRESS",
         {"overlap": True},
         scheduler=RetractsUnheard,
     ),
     _plain(
         "limit-one-more",
-        "one request more than max_running runs",
+        "one request more than max_running allows is running",
         _LIMIT,
         {},
         scheduler=OneMoreRuns,
     ),
     _plain(
         "limit-long-chunk",
-        "a chunk is twice as long as it may be where nothing else runs",
+        "a chunk is twice the allowed length while nothing else runs",
         _LIMIT,
         {"chunk": 1},
         scheduler=LongFirstChunk,
     ),
     _plain(
         "session-opened-twice",
-        "an open of an id that was open before is answered twice",
+        "opening a session ID that was open before is answered twice",
         _SESSION,
         {},
         controller=OpenedTwice,
     ),
     _plain(
         "session-silent-close",
-        "a close of a session that is not open is not answered",
+        "closing a session that is not open gets no answer",
         _SESSION,
         {},
         controller=SilentClose,
     ),
     _plain(
         "session-early-timeout",
-        "a session is reaped after a tenth of its time",
+        "a session is reaped after a tenth of its timeout",
         _SESSION,
         {},
         controller=FastClock,

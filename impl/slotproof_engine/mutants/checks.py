@@ -1,4 +1,4 @@
-"""Bugs of the engine's own check: it does not look, or counts wrong, or says nothing."""
+"""Bugs of the engine's own check: no check, wrong counts, or no report."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slotproof_engine.scheduling.scheduler import Scheduler
 
 class OffWithDrafts(MemoryChecker):
     def self_check_during_busy(self) -> None:
-        """Does not run where there are drafts."""
+        """Skip the check if the engine drafts."""
         if not self.config.draft:
             super().self_check_during_busy()
 
 
 class BatchEquality(MemoryChecker):
     def batches(self) -> list[ScheduleBatch]:
-        """Compares batches field by field, tensors included."""
+        """Compare batches field by field, tensors included."""
         last, running = self.scheduler.last_batch, self.scheduler.running_batch
         batches = [last] if last is not None else []
         if not running.is_empty() and running not in batches:
@@ -32,17 +32,18 @@ class BatchEquality(MemoryChecker):
 
 class BatchTwice(MemoryChecker):
     def batches(self) -> list[ScheduleBatch]:
-        """Does not ask whether the running batch is the last one."""
+        """Count the running batch again, even if it is the last batch."""
         last, running = self.scheduler.last_batch, self.scheduler.running_batch
         return [running] if last is None else [last, running]
 
 
 class BatchBySize(MemoryChecker):
     def batches(self) -> list[ScheduleBatch]:
-        """Looks a batch up by how much KV it has: of two alike the first is found twice."""
-        found: dict[tuple[int, ...], ScheduleBatch] = {}
+        """Identify a batch by the size of its KV: of two batches of equal size, the first counts
+        twice."""
+        by_size: dict[tuple[int, ...], ScheduleBatch] = {}
         batches = super().batches()
-        return [found.setdefault(self._size(each), each) if each.reqs else each for each in batches]
+        return [by_size.setdefault(self._size(b), b) if b.reqs else b for b in batches]
 
     def _size(self, batch: ScheduleBatch) -> tuple[int, ...]:
         pools = self.config.pools
@@ -51,7 +52,8 @@ class BatchBySize(MemoryChecker):
 
 class MergesIntoItself(Scheduler):
     def _merge_last_batch(self) -> None:
-        """Does not ask whether the last batch is the running one: merged, its requests are gone."""
+        """Merge the last batch into the running batch even if both are one object: its requests are
+        lost."""
         if self.last_batch is not None:
             self.running_batch.merge_batch(self.last_batch)
         self.last_batch = None
@@ -59,7 +61,7 @@ class MergesIntoItself(Scheduler):
 
 class Loud(MemoryChecker):
     def _keep(self, lines: list[str]) -> None:
-        """Logs at level 1 as at level 2."""
+        """Log at level 1 as at level 2."""
         super()._keep(lines)
         for line in lines:
             self.log(line)
@@ -67,35 +69,35 @@ class Loud(MemoryChecker):
 
 class KeepsNothing(MemoryChecker):
     def _keep(self, lines: list[str]) -> None:
-        """When a check fails, nothing is known of those before it."""
+        """Store no lines for a later failure."""
 
 
 class Silent(MemoryChecker):
     def _dump(self) -> None:
-        """The lines that were kept stay where they are."""
+        """Leave the stored lines unlogged."""
 
 
 class ParkedNotCounted(MemoryChecker):
     def uncached_reqs(self) -> Iterator[Req]:
-        """Counts requests in batches; the parked one is in none."""
+        """Count only requests in batches. The parked request is in no batch."""
         for batch in self.batches():
             yield from batch.reqs
 
 
 class OnePool(MemoryChecker):
     def pools(self) -> tuple[str, ...]:
-        """Looks at the full pool only."""
+        """Check the full pool only."""
         return (FULL,)
 
 
 class Off(MemoryChecker):
     def check(self) -> None:
-        """Never runs."""
+        """Never check."""
 
 
 class Blind(MemoryChecker):
     def _check_pools(self) -> list[str]:
-        """Computes every figure and draws no conclusion."""
+        """Compute every figure without drawing a conclusion."""
         super()._check_pools()
         return []
 
@@ -104,7 +106,7 @@ MUTANTS = (
     Mutant(
         "27228a-check-off-with-drafts",
         "sgl-project/sglang#27228",
-        "the busy check returns early when drafts exist",
+        "the busy check returns early when the engine drafts",
         ("INV-CHECKER",),
         swap(checker=OffWithDrafts),
         {"draft": 1},
@@ -112,28 +114,28 @@ MUTANTS = (
     Mutant(
         "27228b-batch-equality",
         "sgl-project/sglang#27228",
-        "whether a batch was counted is asked by equality, which compares tensors",
+        "a batch already counted is recognised with ==, which compares tensors",
         ("INV-CHECKER", "INV-ALIVE"),
         swap(checker=BatchEquality),
     ),
     Mutant(
         "27228c-batch-twice",
         "sgl-project/sglang#27228",
-        "where the last batch is the running one its requests are counted twice",
+        "the requests of a batch that is both last and running are counted twice",
         ("INV-CHECKER",),
         swap(checker=BatchTwice),
     ),
     Mutant(
         "27228d-batch-by-size",
         "sgl-project/sglang#27228",
-        "two batches that are equally large are taken for one, which is counted twice: sums agree",
+        "of two batches of equal size, the first is counted twice, so that the sums still agree",
         ("INV-CHECKER",),
         swap(checker=BatchBySize),
     ),
     Mutant(
         "27228e-merges-into-itself",
         "sgl-project/sglang#27228",
-        "the running batch is merged with the last one also where they are the same object",
+        "the running batch is merged with the last batch even if both are the same object",
         ("INV-CHECKER", "INV-SUM-FULL"),
         swap(scheduler=MergesIntoItself),
     ),
@@ -147,7 +149,7 @@ MUTANTS = (
     Mutant(
         "27238b-keeps-nothing",
         "sgl-project/sglang#27238",
-        "level 1 keeps no lines for a check that fails",
+        "level 1 stores no lines for a failed check",
         ("INV-CHECKER",),
         swap(checker=KeepsNothing),
     ),
@@ -161,7 +163,7 @@ MUTANTS = (
     Mutant(
         "37502-parked-not-counted",
         "sgl-project/sglang#37502",
-        "a turn between two chunks is in neither batch and is not counted",
+        "a turn parked between two prefill chunks is in no batch and is not counted",
         ("INV-CHECKER",),
         swap(checker=ParkedNotCounted),
         {"chunk": 1},
@@ -184,14 +186,14 @@ MUTANTS = (
     Mutant(
         "leak-full-blind",
         "a plain fault",
-        "one page is lost, and the check says ok",
+        "one page is lost, and the check reports ok",
         ("INV-CHECKER", "INV-OWNER", "INV-SUM-FULL"),
         swap(allocators=LEAK_FULL, checker=Blind),
     ),
     Mutant(
         "leak-swa-blind",
         "a plain fault",
-        "one sliding-window page is lost, and the check looks at the full pool only",
+        "one sliding-window page is lost, and the check covers the full pool only",
         ("INV-CHECKER", "INV-OWNER", "INV-SUM-SWA"),
         swap(allocators=LEAK_SWA, checker=OnePool),
         {"window": 1},

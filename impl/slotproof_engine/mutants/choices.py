@@ -1,4 +1,4 @@
-"""Bugs of what a profile may choose: to publish on loan, drop a last token, queue turns."""
+"""Bugs of behaviour that a profile chooses: publish on loan, drop a last token, queue turns."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from slotproof_engine.sessions.turn_queue import Command, TurnQueue
 
 class LeavesPrefix(SessionCache):
     def follow(self, slot: SessionSlot, req: Req) -> None:
-        """What the turn published is not the slot's: its prefix and its lock stay as they were."""
+        """Leave the slot's prefix and lock as before the turn published KV."""
 
 
 class KeepsLastToken(SessionCache):
     def kept_len(self, finished_len: int) -> int:
-        """All outputs, the last one included."""
+        """Return all outputs, the last one included."""
         return finished_len
 
 
 class CountsSlack(KVCache):
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """What a round accepted past the end of its turn stays valid, as it stays allocated."""
+        """Leave KV past the end of a turn valid, where only its memory should stay."""
 
 
 class NewestFirst(TurnQueue):
     def next(self, session: Session) -> Command:
-        """Takes the turn that came last."""
+        """Take out the newest turn."""
         return session.queue.pop()
 
 
@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "lent-leaves-prefix",
         "a plain fault",
-        "a turn on loan publishes, and the prefix of its slot stays as it was",
+        "a turn publishes while its slot is on loan, but the slot's prefix is not updated",
         ("INV-LOAN",),
         swap(cache=LeavesPrefix),
         LENDS,
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "last-token-kept",
         "a plain fault",
-        "the last token of an answer stays in a history that should leave it out",
+        "the last token of an answer stays in the history despite drops_last",
         ("INV-HISTORY",),
         swap(cache=KeepsLastToken),
         {"drops_last": True},
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "slack-counts",
         "vLLM up to 0.32.0",
-        "what a round accepts past the end of its turn stays, and counts as the session's",
+        "KV accepted past the end of a turn stays valid and counts as the session's",
         ("INV-COVER", "INV-STEP"),
         swap(kv=CountsSlack),
         SLACK,
@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         "queue-newest-first",
         "a plain fault",
-        "of the turns that wait the one that came last is taken first",
+        "the newest waiting turn is taken first",
         ("INV-SESSION",),
         swap(queue=NewestFirst),
         QUEUES,

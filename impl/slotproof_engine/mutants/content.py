@@ -1,4 +1,4 @@
-"""Bugs that no sum and no owner shows: every page has its place, and the wrong KV in it."""
+"""Bugs invisible to sums and owners: every page is in its place, with the wrong KV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotproof_engine.scheduling.scheduler import ExtendSpan, Scheduler
 
 class StaleFirst(Scheduler):
     def extend_span(self, req: Req) -> ExtendSpan:
-        """After a restore, takes the first position for written: what lies there is stale."""
+        """Treat the first position after a restore as written. Its KV is stale."""
         _, lo, tokens = super().extend_span(req)
         skip = int(len(tokens) > 1 and self.cache.lent_slot(req) is not None)
         return req, lo + skip, tokens[skip:]
@@ -23,7 +23,7 @@ class StaleFirst(Scheduler):
 
 class PrefixOutOfOrder(KVCache):
     def take_row(self, req: Req) -> None:
-        """Writes the pages of a matched prefix into the row in reverse order."""
+        """Write the pages of a matched prefix into the row in reverse order."""
         super().take_row(req)
         rows, row, q = self.req_to_token_pool, req.req_pool_idx, req.cache_protected_len
         if q:
@@ -35,16 +35,16 @@ class _ShortSight(PagedModel):
     def visible(
         self, table: Tensor, rows: Tensor, ends: Tensor, longest: int, window: int
     ) -> tuple[Tensor, Tensor]:
-        """Sees one position less than the window has."""
+        """Show a layer one position less than the window."""
         return super().visible(table, rows, ends, longest, window - (window > 1))
 
 
 class ShortSightStamps(_ShortSight, StampModel):
-    """The bug in the model of stamps."""
+    """Stamp model with the bug."""
 
 
 class ShortSightTransformer(_ShortSight, PagedTransformer):
-    """The bug in the transformer."""
+    """Transformer with the bug."""
 
 
 SHORT_SIGHT = {"stamps": ShortSightStamps, "transformer": ShortSightTransformer}
@@ -53,21 +53,21 @@ MUTANTS = (
     Mutant(
         "stale-first-position",
         "a plain fault",
-        "the first position after a restore is not written: stale KV is read there",
+        "the first position after a restore is not written: stale KV is read",
         ("INV-CONTENT",),
         swap(scheduler=StaleFirst),
     ),
     Mutant(
         "prefix-out-of-order",
         "a plain fault",
-        "the pages of a matched prefix stand in the row in reverse order",
+        "the pages of a matched prefix are in the row in reverse order",
         ("INV-CONTENT",),
         swap(kv=PrefixOutOfOrder),
     ),
     Mutant(
         "short-window",
         "a plain fault",
-        "sliding-window layers see one position less than the window has",
+        "sliding-window layers attend to one position less than the window",
         ("INV-CONTENT",),
         swap(models=SHORT_SIGHT),
         {"window": 2},

@@ -1,4 +1,4 @@
-"""Bugs of the memory below: page boundaries, free lists, locks; and the plain fault ``leak``."""
+"""Bugs of pages, free lists and locks, and the plain fault ``leak``."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 class UnalignedTail(KVCache):
     def tail_start(self, m: int) -> int:
-        """Frees from the middle of a page on, and so the whole page."""
+        """Free from the middle of a page on, which frees the whole page."""
         return m
 
 
 class FreesTwice(PageAllocator):
     def free(self, pages: Tensor) -> None:
-        """Names one page twice where several are freed in one call."""
+        """Free a page twice if several pages are freed in a single call."""
         super().free(torch.cat((pages, pages[:1])) if len(pages) > 1 else pages)
 
 
 class DoubleUnpin(SessionCache):
     def release_session(self, sid: str) -> int:
-        """Drops the lock, then releases the slot, which drops it again."""
+        """Drop the lock, then release the slot, which drops the lock again."""
         slot = self.slots.get(sid)
         unlocked = self.kv.unlock(slot) if slot is not None else 0
         return unlocked + super().release_session(sid)
 
 
 class Leak(PageAllocator):
-    """Loses one page."""
+    """Allocator that loses a page."""
 
     lost = False
 
     def free(self, pages: Tensor) -> None:
-        """Drops the last page of the first call."""
+        """Lose the last page of the first call."""
         if not self.lost and len(pages):
             self.lost, pages = True, pages[:-1]
         super().free(pages)
@@ -50,7 +50,7 @@ MUTANTS = (
     Mutant(
         "22862r-unaligned-free-tail",
         "sgl-project/sglang#22862, review",
-        "a cut frees from the position on instead of from the next page boundary",
+        "a cut frees from its own position on, not from the next page boundary",
         ("INV-ALIGN", "INV-OWNER", "INV-SUM-FULL"),
         swap(kv=UnalignedTail),
         {"page_size": 4},
@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         "42571-double-free",
         "vllm-project/vllm#42571",
-        "one page is named twice in one call to free and is in the free list twice",
+        "a page is freed twice in a single call and is in the free list twice",
         ("INV-OWNER", "INV-SUM-FULL"),
         swap(allocators={FULL: FreesTwice, SWA: FreesTwice}),
     ),

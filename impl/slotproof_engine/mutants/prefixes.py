@@ -1,5 +1,4 @@
-"""Bugs of the prefix tree: it finds KV of tokens that only look the same, does not find all that
-there is, or does not get what it should."""
+"""Bugs of the prefix tree: a match misses a page, or the tree misses KV."""
 
 from __future__ import annotations
 
@@ -13,20 +12,20 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 class LastTokenTwice(PrefixTree):
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
-        """Leaves out the last token, as its caller did."""
+        """Leave out the last token, although the caller has already left it out."""
         return super().match_prefix(tokens[:-1])
 
 
 class PromptStaysPrivate(SessionCache):
     def cache_unfinished_req(self, req: Req) -> None:
-        """Shares nothing of a request without a session before it ends."""
+        """Publish no KV of a request without a session until the request ends."""
         if req.session_id is not None:
             super().cache_unfinished_req(req)
 
 
 class AnswerIsDropped(SessionCache):
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """Gives back whatever a request without a session had not shared while it ran."""
+        """Free KV that a finished request without a session should publish: its answer's."""
         if req.session_id is None:
             req.kv_committed_len = req.cache_protected_len
         super().cache_finished_req(req, finished_len)
@@ -36,21 +35,21 @@ MUTANTS = (
     Mutant(
         "prefix-prompt-private",
         "a plain fault",
-        "the tree gets a request's prompt when the request ends, not when it is computed",
+        "a prompt enters the tree when its request ends, not when the prompt is computed",
         ("INV-MATCH",),
         swap(cache=PromptStaysPrivate),
     ),
     Mutant(
         "prefix-answer-dropped",
         "a plain fault",
-        "a request ends, and the tree keeps its prompt alone",
+        "only the prompt of a finished request is in the tree, not the answer",
         ("INV-MATCH",),
         swap(cache=AnswerIsDropped),
     ),
     Mutant(
         "prefix-last-token-twice",
         "a plain fault",
-        "a match leaves out the last token of what it is asked for, and finds a page less",
+        "a match leaves out the last token of its key and may find one page too few",
         ("INV-MATCH",),
         swap(tree=LastTokenTwice),
     ),

@@ -1,4 +1,4 @@
-"""What a mutant is: an engine in which one thing is wrong, named by where it was wrong once."""
+"""Mutants: engines with a single error, named after the source of the bug."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from slotproof_engine.assembly.parts import Parts
 
 @dataclass(frozen=True)
 class Mutant:
-    """A known bug. ``apply`` puts the faulty component in the place of the right one."""
+    """A known bug. ``apply`` replaces a correct component with a faulty component."""
 
     name: str
     pr: str
-    """Where it was found: repository and pull request or issue."""
+    """Source of the bug: repository and pull request or issue."""
     sentence: str
     breaks: tuple[str, ...]
-    """Clauses of the spec; a finding is right if it names one of them."""
+    """Clauses of the spec. A correct finding names at least one."""
     apply: Callable[[Parts], Parts]
     needs: Mapping[str, int | str | bool] = field(default_factory=dict)
-    """Configuration without which it can't be seen (any value as large or larger, for numbers)."""
+    """Configuration needed to expose the bug. Numbers are lower bounds."""
 
 
 def swap(**components: object) -> Callable[[Parts], Parts]:
-    """An ``apply`` that replaces whole components.
+    """Return an ``apply`` function that replaces whole components.
 
     >>> from slotproof_engine.mutants.slots import DoubleCount
     >>> swap(cache=DoubleCount)(Parts()).cache.__name__
@@ -40,8 +40,8 @@ def swap(**components: object) -> Callable[[Parts], Parts]:
 
 
 def joined(mutants: Sequence[Mutant]) -> Mutant:
-    """One engine with all of the bugs. Where two change the same component, the class has
-    both for bases; of a method that both change, the first one's comes first."""
+    """Return a mutant with all the bugs. A component that two mutants change gets both classes as
+    bases. If both override a method, the first mutant's version is called first."""
     if len(mutants) == 1:
         return mutants[0]
 
@@ -51,7 +51,7 @@ def joined(mutants: Sequence[Mutant]) -> Mutant:
             parts,
             **{
                 field.name: _together(
-                    getattr(parts, field.name), [getattr(each, field.name) for each in every]
+                    getattr(parts, field.name), [getattr(changed, field.name) for changed in every]
                 )
                 for field in dataclasses.fields(parts)
             },
@@ -68,10 +68,10 @@ def joined(mutants: Sequence[Mutant]) -> Mutant:
 
 
 def _together(plain: Any, wanted: list[Any]) -> Any:
-    """One component: what differs from the plain one, as one class; allocators pool by pool."""
+    """Return a component with all changes to the plain class. Allocators: pool by pool."""
     if isinstance(plain, Mapping):
-        return {pool: _together(plain[pool], [each[pool] for each in wanted]) for pool in plain}
-    bases = tuple(dict.fromkeys(each for each in wanted if each is not plain))
+        return {pool: _together(plain[pool], [part[pool] for part in wanted]) for pool in plain}
+    bases = tuple(dict.fromkeys(part for part in wanted if part is not plain))
     if len(bases) < 2:
         return bases[0] if bases else plain
     return type("And".join(base.__name__ for base in bases), bases, {})

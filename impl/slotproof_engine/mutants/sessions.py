@@ -12,7 +12,7 @@ from slotproof_engine.sessions.session_controller import SessionController
 
 class AbortDropsRow(SessionCache):
     def release_turn(self, req: Req) -> int:
-        """Gives back the row and nothing else; the slot stays, with that row."""
+        """Release the row and nothing else. The slot stays, and still has the row."""
         if self.lent_slot(req) is None:
             return super().release_turn(req)
         self.kv.req_to_token_pool.free(req.req_pool_idx)
@@ -22,7 +22,7 @@ class AbortDropsRow(SessionCache):
 
 class FirstTurnAbort(SessionCache):
     def release_turn(self, req: Req) -> int:
-        """Looks for the slot, which the first turn has not made yet."""
+        """Release only KV of a slot, although a first turn has no slot yet."""
         if self.lent_slot(req) is not None:
             return super().release_turn(req)
         req.clear_kv()
@@ -31,7 +31,7 @@ class FirstTurnAbort(SessionCache):
 
 class HistoryAtCreate(Session):
     def create_req(self, rid: str, prompt: list[int], max_new: int, stop: Iterable[int]) -> Req:
-        """Takes the history out when a turn begins: if it is aborted, it is gone."""
+        """Remove the history when a turn begins: an aborted turn loses the history."""
         self.history = []
         return super().create_req(rid, prompt, max_new, stop)
 
@@ -39,13 +39,13 @@ class HistoryAtCreate(Session):
 class TwoInFlight(Session):
     @property
     def accepts_turn(self) -> bool:
-        """Takes a turn at any time."""
+        """True at any time."""
         return True
 
 
 class CloseReleasesRunning(SessionController):
     def close(self, sid: str) -> None:
-        """Closes at once, though a turn runs on the slot: frees what the turn uses."""
+        """Close at once during a turn on the slot, freeing memory in use."""
         session = self.get(sid)
         slot = self.cache.slots.get(sid)
         if session is None or session.inflight is None or slot is None or not slot.is_active:
@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "22790a-abort-drops-row",
         "sgl-project/sglang#22790",
-        "a mid-flight abort gives back the row only",
+        "an abort of a running turn gives back only the row",
         ("INV-OWNER", "INV-ROWS", "INV-SUM-FULL"),
         swap(cache=AbortDropsRow),
     ),
@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "22790c-history-at-create",
         "sgl-project/sglang#22790",
-        "the history is taken out when a turn is created, not when it finishes",
+        "the history is removed when a turn is created, not when it finishes",
         ("INV-HISTORY",),
         swap(session=HistoryAtCreate),
     ),

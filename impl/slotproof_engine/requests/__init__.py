@@ -1,1 +1,1 @@
-"""Requests, sessions' slots, batches of requests and what a batch computed."""
+"""Requests, session slots, batches of requests and their results."""

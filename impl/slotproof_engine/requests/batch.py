@@ -1,4 +1,4 @@
-"""ScheduleBatch: the requests that run together, and the tensors of their next forward."""
+"""ScheduleBatch: requests that run together, and the tensors of their next forward pass."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def _empty() -> Tensor:
 
 @dataclass
 class ScheduleBatch:
-    """Batches are told apart by identity: ``==`` compares tensors, and raises (#27228)."""
+    """Batch of requests. Compare by identity: ``==`` compares tensors and raises (#27228)."""
 
     input_ids: Tensor = field(default_factory=_empty)
-    """Tokens whose KV is written, ``[tokens]``; their row and position beside."""
+    """Tokens whose KV is written, ``[tokens]``. Row and position are in the next fields."""
     out_rows: Tensor = field(default_factory=_empty)
     positions: Tensor = field(default_factory=_empty)
     req_pool_indices: Tensor = field(default_factory=_empty)
     """Row per request, ``[requests]``."""
     seq_lens: Tensor = field(default_factory=_empty)
-    """KV length per request after this forward, ``[requests]``."""
+    """KV length per request after this forward pass, ``[requests]``."""
     last_tokens: Tensor = field(default_factory=_empty)
-    """Which of the tokens is the last of each request, ``[requests]``."""
+    """Index of each request's last token in ``input_ids``, ``[requests]``."""
     host_seq_lens: list[int] = field(default_factory=list)
     reqs: list[Req] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class ScheduleBatch:
         return not self.reqs
 
     def merge_batch(self, other: ScheduleBatch) -> None:
-        """Take over the requests of a batch that was prefilled. Its tensors are spent."""
+        """Take over the requests of a prefilled batch. Its tensors are no longer used."""
         self.reqs += other.reqs
         other.reqs = []
 
@@ -47,7 +47,7 @@ class ScheduleBatch:
             self.reqs.remove(req)
 
     def prepare(self, spans: Sequence[tuple[Req, int, Sequence[int]]], device: str) -> None:
-        """Fill the tensors: each request gets KV for ``tokens`` from position ``lo`` on."""
+        """Fill the tensors. A span is a request, a position, and tokens with KV from there on."""
         tokens: list[int] = []
         rows: list[int] = []
         positions: list[int] = []
@@ -59,6 +59,6 @@ class ScheduleBatch:
         indices = [req.req_pool_idx for req, _, _ in spans]
         last = [end - 1 for end in accumulate(len(new) for _, _, new in spans)]
         flat = upload((tokens, rows, positions), device)
-        each = upload((indices, self.host_seq_lens, last), device)
+        per_request = upload((indices, self.host_seq_lens, last), device)
         self.input_ids, self.out_rows, self.positions = flat.unbind()
-        self.req_pool_indices, self.seq_lens, self.last_tokens = each.unbind()
+        self.req_pool_indices, self.seq_lens, self.last_tokens = per_request.unbind()

@@ -1,4 +1,4 @@
-"""A request, the session whose turn it is, and the record of KV that requests and slots share."""
+"""A request, the session of a turn, and the KV record shared by requests and slots."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slotproof_engine.memory.tree import TreeNode
 
 @dataclass(eq=False, kw_only=True)
 class KVRecord:
-    """KV along one row. 0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len.
+    """KV along a row. 0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len.
 
-    [0, cache_protected_len)                  the tree's pages, locked through last_node
-    [cache_protected_len, kv_committed_len)   valid KV of this record's own
-    [kv_committed_len, kv_allocated_len)      own memory without valid KV (draft slack)
-    [cache_protected_len, swa_evicted_seqlen) sliding-window KV already given back
+    [0, cache_protected_len)                  the tree's pages, locked through last_node.
+    [cache_protected_len, kv_committed_len)   valid KV owned by the record.
+    [kv_committed_len, kv_allocated_len)      owned memory without valid KV (draft slack).
+    [cache_protected_len, swa_evicted_seqlen) sliding-window KV already freed.
     """
 
     req_pool_idx: int = NO_ROW
@@ -27,7 +27,7 @@ class KVRecord:
     cache_protected_len: int = 0
     swa_evicted_seqlen: int = 0
     last_node: TreeNode | None = None
-    """The end of the locked prefix; the root where that is empty."""
+    """End of the locked prefix. The root if the prefix is empty."""
 
     def copy_kv(self, other: KVRecord) -> None:
         """Describe the same KV as ``other``. Moves no memory."""
@@ -39,7 +39,7 @@ class KVRecord:
         self.last_node = other.last_node
 
     def clear_kv(self) -> None:
-        """Describe nothing. Whoever calls has seen to the memory."""
+        """Describe no KV. The caller is responsible for the memory."""
         self.copy_kv(KVRecord())
 
 
@@ -52,22 +52,21 @@ class Phase(StrEnum):
 
 @dataclass(eq=False, kw_only=True)
 class Req(KVRecord):
-    """A request. While it runs, KV of all tokens but the last sampled one is committed."""
+    """A request. While it runs, the KV of all tokens but the last sampled token is committed."""
 
     rid: str
     origin_input_ids: list[int]
     max_new_tokens: int
     stop_token_ids: frozenset[int] = frozenset()
     session: Session | None = None
-    """Set for a turn; a stub, a doomed turn that left, and a plain request have none."""
+    """Session of a turn. None for a stub, a detached doomed turn, and a plain request."""
     kind: str = "plain"
     doomed: str = ""
-    """Why a turn is known to be aborted, before it is matched."""
+    """Reason why the turn will be aborted, determined before the match. Empty if not doomed."""
     output_ids: list[int] = field(default_factory=list)
     phase: Phase = Phase.WAITING
     extend_to: int = 0
-    """Prefill goes up to here in this iteration."""
-    """Tokens of KV that the last match or restore found."""
+    """End of the prefill in this iteration, as a position."""
     _scanned: int = 0
 
     @property
@@ -76,7 +75,7 @@ class Req(KVRecord):
 
     @property
     def fill_ids(self) -> list[int]:
-        """All tokens known: token i is the one that KV position i holds."""
+        """All tokens so far. Token i belongs to KV position i."""
         return self.origin_input_ids + self.output_ids
 
     @property
@@ -88,9 +87,9 @@ class Req(KVRecord):
         return max(0, self.max_new_tokens - len(self.output_ids))
 
     def finished_len(self) -> tuple[int, str] | None:
-        """Output length at which the request is finished, and why; ``None`` if it goes on.
+        """Return the finished output length and the reason, or ``None`` if the request continues.
 
-        A speculative round may have gone past it. Each output is looked at once.
+        A speculative round may have sampled past the end. Each output token is checked only once.
         """
         if self.max_new_tokens == 0:
             return 0, "length"
@@ -105,32 +104,32 @@ class Req(KVRecord):
 
 @dataclass(eq=False)
 class Session:
-    """An append-only conversation. Knows tokens; what KV there is, its slot knows."""
+    """An append-only conversation. The session has the tokens, and its slot has the KV."""
 
     session_id: str
     open: bool = True
     closing: bool = False
-    """A close was asked for while a turn was in flight."""
+    """A close was requested while a turn was in flight."""
     inflight: Req | None = None
     history: list[int] = field(default_factory=list)
-    """Prompt and output of the last finished turn, as far as it is kept."""
+    """Prompt and preserved output of the last finished turn."""
     last_active: float = 0.0
     queue: list[dict[str, Any]] = field(default_factory=list)
-    """Submits of turns that wait for the one in flight, where turns are queued."""
+    """Submit commands waiting for the turn in flight, if turns are queued."""
     close_waits: bool = False
-    """A close was asked for while turns waited: it comes after them."""
+    """A close was requested while turns waited. The close follows the last of these turns."""
 
     @property
     def accepts_turn(self) -> bool:
-        """One turn at a time, and none once a close was asked for (#22790)."""
+        """True if no turn is in flight and no close was requested (#22790)."""
         return self.inflight is None and not self.closing
 
     def prompt_of(self, tokens: list[int]) -> list[int]:
-        """The next turn's prompt. The history stays: the turn may never finish (#22790)."""
+        """Return the next turn's prompt. The history stays: the turn may never finish (#22790)."""
         return self.history + tokens
 
     def create_req(self, rid: str, prompt: list[int], max_new: int, stop: Iterable[int]) -> Req:
-        """Make a turn and put it in flight."""
+        """Create a turn in flight."""
         req = Req(
             rid=rid,
             origin_input_ids=prompt,
@@ -143,10 +142,10 @@ class Session:
         return req
 
     def finish_req(self, req: Req, kept: int) -> None:
-        """The turn in flight finished: its prompt and ``kept`` of its outputs are history now."""
+        """Finish the turn in flight. Its prompt and ``kept`` of its outputs become the history."""
         self.history = req.origin_input_ids + req.output_ids[:kept]
         self.inflight = None
 
     def abort_req(self) -> None:
-        """The turn in flight is no more; the history stays as it was."""
+        """End the turn in flight and preserve the history."""
         self.inflight = None

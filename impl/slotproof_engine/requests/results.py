@@ -1,4 +1,4 @@
-"""Results of batches: what was launched and is not known to the scheduler yet."""
+"""Results of launched batches, not yet processed by the scheduler."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from slotproof_engine.requests.req import Req
 
 @dataclass(frozen=True)
 class Result:
-    """What a batch computed for one request. Until it is processed only the device has it."""
+    """Result of a batch for one request. Until processed, the tokens are only on the device."""
 
     req: Req
     tokens: list[int]
-    """The last one is the input of the request's next round."""
+    """Sampled tokens. The last token is the input of the request's next round."""
     outputs: int
-    """How many of the tokens become outputs: none where the request wants none."""
+    """Number of tokens appended to the outputs. 0 if the request wants no outputs."""
     committed: int = 0
-    """KV that counts from now on: a speculative round's. All else counted at the launch."""
+    """Tokens of KV committed on processing. 0 for KV committed at the launch."""
     prefilled: bool = False
 
 
 class ResultQueue:
-    """With overlap scheduling: the results of the batch before, while the next is launched."""
+    """Queue for overlap scheduling: a batch's results wait while the next batch is launched."""
 
     def __init__(self) -> None:
         self._batches: deque[dict[Req, Result]] = deque()
 
     def put(self, results: Iterable[Result]) -> None:
-        """Launch a batch, and keep its results."""
+        """Queue the results of a launched batch."""
         self._batches.append({result.req: result for result in results})
 
     def take(self) -> list[Result]:
-        """What was launched before the last ``put``."""
+        """Remove and return the results queued before the last ``put``."""
         due = [self._batches.popleft() for _ in range(len(self._batches) - 1)]
         return [result for batch in due for result in batch.values()]
 
     def of(self, req: Req) -> Result | None:
-        """What is under way for a request."""
+        """Return the result in flight for a request, if any."""
         return next((batch[req] for batch in self._batches if req in batch), None)
 
     def drop(self, req: Req) -> None:
-        """The request ended, or waits again: what is under way for it is of no use."""
+        """Drop the results in flight for a request that ended or waits again."""
         for batch in self._batches:
             batch.pop(req, None)

@@ -1,4 +1,4 @@
-"""SessionSlot: the KV that a session keeps between its turns."""
+"""SessionSlot: the KV held by a session between its turns."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from slotproof_engine.requests.req import KVRecord, Req
 
 @dataclass(eq=False, kw_only=True)
 class SessionSlot(KVRecord):
-    """A turn restores the slot's KV and saves it back. Neither moves memory.
+    """A session's slot. Restoring it to a turn and saving a turn to it move no memory.
 
-    While the slot is lent its fields stay as ``free_tail`` left them, so that a
-    refused turn finds it unchanged; the KV is counted on the request.
+    While the slot is on loan, its fields stay as left by ``free_tail``. A refused turn thus leaves
+    the slot unchanged. KV on loan is counted as the request's.
     """
 
     is_active: bool = False
-    """The KV is on loan to the session's turn (#22213)."""
+    """True while the KV is on loan to the session's turn (#22213)."""
     number: int = 0
-    """Which slot it is, of all there ever were: what its pages are stamped with."""
+    """Serial number of the slot, unique in a run, stamped on the slot's pages."""
     last_used: int = 0
-    """When it was saved last: the least recently used one is discarded first."""
+    """Clock of the last save. The least recently used slot is discarded first."""
 
     def restore_to_req(self, req: Req) -> None:
-        """Lend row, KV and lock to ``req``. The lock stays one lock, the slot's."""
+        """Lend row, KV and lock to ``req``. The slot still owns the single lock."""
         req.copy_kv(self)
         self.is_active = True
 
     def save_from_req(self, req: Req) -> None:
-        """Take row, KV and lock of ``req``; it has nothing after that."""
+        """Take row, KV and lock from ``req``, leaving no KV there."""
         self.copy_kv(req)
         self.is_active = False
         req.clear_kv()
 
     def end_loan(self) -> None:
-        """The turn goes back to waiting without having run (#22753)."""
+        """End the loan: the turn waits again without having run (#22753)."""
         self.is_active = False

@@ -1,4 +1,4 @@
-"""PrefillAdder: who is prefilled in this iteration, and how far."""
+"""PrefillAdder: choice of the requests of a prefill batch, and of the length of each prefill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNLIMITED = 1 << 60
 
 
 class PrefillAdder:
-    """Collects a prefill batch. Memory is checked here and allocated when the batch runs."""
+    """Builder of a prefill batch. Memory is checked here and allocated when the batch runs."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class PrefillAdder:
         make_room: Callable[[int], bool],
         out_of_memory: Callable[[Req], None],
     ) -> None:
-        """``make_room`` and ``out_of_memory`` are the scheduler's."""
+        """Start an empty batch. ``make_room`` and ``out_of_memory`` are scheduler methods."""
         self.config = config
         self.cache = cache
         self.kv = cache.kv
@@ -40,9 +40,9 @@ class PrefillAdder:
         self.promised_rows = 0
 
     def add_chunked_req(self, req: Req) -> bool:
-        """The next chunk of the parked request; false if it has to wait for memory.
+        """Add the next chunk of the parked request. Return False if the chunk waits for memory.
 
-        May evict, discard idle slots, and end a request that is alone and does not fit.
+        May evict, discard idle slots, and end a request that does not fit although no other runs.
         """
         hi = min(req.seqlen, req.kv_committed_len + self.tokens_left)
         if self.make_room(self.kv.new_pages(req, hi)):
@@ -54,9 +54,9 @@ class PrefillAdder:
         return True
 
     def add_one_req(self, req: Req) -> bool:
-        """Match a waiting request and add it if there is budget; false ends admission.
+        """Match a waiting request and add it if the budget allows. Return False to end admission.
 
-        Changes the cache as ``match_prefix`` does; a refusal undoes that.
+        Changes the cache as ``match_prefix`` does. A refusal undoes the change.
         """
         if self.tokens_left == 0:
             return False
@@ -69,7 +69,7 @@ class PrefillAdder:
         if self._others_hold_memory():
             self.cache.refuse(req)
             return False
-        # Nothing else runs, so nothing will become free by itself: idle slots have to go.
+        # No other request runs and could free memory: discard idle slots.
         while not self._has_row(req) and self.cache.discard_one():
             pass
         need = self.kv.new_pages(req, hi)
@@ -80,9 +80,9 @@ class PrefillAdder:
         return True
 
     def _whole_need(self, req: Req) -> tuple[int, int]:
-        """Tokens of each pool until the prefill is complete.
+        """Return the tokens of each pool needed to complete the prefill.
 
-        Between chunks the sliding-window pool gets back what no window reaches.
+        Between chunks, sliding-window KV is freed once it is out of reach of every later window.
         """
         need = self.kv.new_pages(req, req.seqlen)
         page, config = self.kv.page_size, self.config
@@ -90,9 +90,9 @@ class PrefillAdder:
         return need, min(need, at_once) if config.chunk else need
 
     def _fits(self, req: Req, need: int, swa_need: int) -> bool:
-        """Room for the prompt, and for a share of what everybody may still generate."""
+        """Return True if the prompt fits along with the reserve for tokens to be generated."""
         others = (*self.running.reqs, *self.can_run)
-        new_tokens = sum(each.remaining_new_tokens for each in (req, *others))
+        new_tokens = sum(request.remaining_new_tokens for request in (req, *others))
         reserved = new_tokens * self.config.reserve // 100
         short = self.kv.shortage(
             self.promised + need + self.kv.ceil_page(reserved), self.promised_swa + swa_need

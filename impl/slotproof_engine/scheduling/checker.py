@@ -1,4 +1,4 @@
-"""The engine's own memory check: one equation per pool, and the rows when nothing runs.
+"""Memory check of the engine: an equation per pool, and a count of rows when no request runs.
 
 ``available + evictable + protected + session_held + uncached == total``
 """
@@ -21,7 +21,7 @@ RECENT = 1000
 
 @dataclass(frozen=True)
 class Figures:
-    """One pool as the engine counts it. Tokens."""
+    """Token counts of a pool, as the engine computes them."""
 
     available: int
     evictable: int
@@ -42,7 +42,7 @@ class Figures:
 
 
 class MemoryChecker:
-    """Looks, changes nothing. What is wrong is its verdict; it does not raise."""
+    """Memory check without side effects. The check stores a verdict and does not raise."""
 
     def __init__(
         self, config: EngineConfig, scheduler: Scheduler, log: Callable[[str], None]
@@ -54,23 +54,23 @@ class MemoryChecker:
         self.kv = scheduler.cache.kv
         self.log = log
         self.recent: deque[str] = deque(maxlen=RECENT)
-        """Lines that level 1 shows when a check fails."""
+        """Lines of recent checks, logged at level 1 when a check fails."""
         self.auditor = PageAuditor(config, self.kv) if config.audit else None
         self._forget()
 
     def _forget(self) -> None:
         self.ran = False
         self.figures: dict[str, Figures] = {}
-        """By pool: those that the last check covered."""
+        """Token counts of the pools covered by the last check."""
         self.held_rows: int | None = None
-        """Rows of slots not on loan, as the last check counted them."""
+        """Number of rows of slots not on loan, as counted by the last check."""
         self.counted: list[str] = []
-        """Requests whose KV it counted, one after the other."""
+        """IDs of the requests counted by the last check, in order."""
         self.verdict = "off"
         self.message = ""
 
     def check(self) -> None:
-        """Check what an iteration left behind."""
+        """Check the state after an iteration."""
         self._forget()
         if self.level == CHECKER_OFF:
             return
@@ -85,11 +85,11 @@ class MemoryChecker:
         )
 
     def self_check_during_busy(self) -> None:
-        """Every token of every pool is somebody's, also with drafts (#27228)."""
+        """Check that every token of every pool has an owner, also with drafts (#27228)."""
         self._conclude("BUSY", [*self._check_pools(), *self._check_pages()])
 
     def self_check_during_idle(self) -> None:
-        """Nothing runs: besides, every row is free or a slot's."""
+        """Check pools and pages, and that every row is free or a slot's, while no request runs."""
         self._conclude("IDLE", [*self._check_pools(), *self._check_pages(), *self._check_rows()])
 
     def _check_pools(self) -> list[str]:
@@ -103,7 +103,7 @@ class MemoryChecker:
         ]
 
     def _check_pages(self) -> list[str]:
-        """What the page audit finds, where it is on."""
+        """Return the findings of the page audit, if enabled."""
         if self.auditor is None:
             return []
         self.auditor.launch([*self.uncached_reqs(), *self.cache.held_slots()], self.pools())
@@ -123,7 +123,7 @@ class MemoryChecker:
         self._log_lines(lines, failed=bool(leaks))
 
     def _log_lines(self, lines: list[str], *, failed: bool) -> None:
-        """Level 2 shows every line; level 1 keeps them and shows them when a check fails."""
+        """Log every line at level 2. At level 1, store lines and log them when a check fails."""
         if self.level >= CHECKER_VERBOSE:
             for line in lines:
                 self.log(line)
@@ -133,11 +133,11 @@ class MemoryChecker:
             self._dump()
 
     def _keep(self, lines: list[str]) -> None:
-        """Lines of a check that may be of interest later."""
+        """Store the lines of a check for a later failure."""
         self.recent.extend(lines)
 
     def _dump(self) -> None:
-        """A check failed: what the checks before it said, and it (#27228)."""
+        """Log the lines stored before a failed check and those of the check (#27228)."""
         for line in self.recent:
             self.log(line)
         self.recent.clear()
@@ -145,7 +145,7 @@ class MemoryChecker:
     # Figures ------------------------------------------------------------------------
 
     def pools(self) -> tuple[str, ...]:
-        """The pools to look at: all there are (#21499)."""
+        """Return the pools to check, namely all pools (#21499)."""
         return self.config.pools
 
     def pool_figures(self, pool: str) -> Figures:
@@ -161,28 +161,29 @@ class MemoryChecker:
         )
 
     def held_sizes(self) -> dict[str, int]:
-        """What slots not on loan own, per pool."""
+        """Return the tokens owned by slots not on loan, per pool."""
         sizes = {FULL: self.cache.session_held_tokens()}
         if SWA in self.config.pools:
             sizes[SWA] = self.cache.session_held_swa_tokens()
         return sizes
 
     def uncached_sizes(self) -> dict[str, int]:
-        """What requests own beyond their protected prefix, per pool."""
+        """Return the tokens owned by requests past their protected prefix, per pool."""
         reqs = list(self.uncached_reqs())
         return {
             pool: sum(self.kv.private_size(req, pool) for req in reqs) for pool in self.config.pools
         }
 
     def uncached_reqs(self) -> Iterator[Req]:
-        """Every request with KV, once: those in a batch, and the one between two chunks."""
+        """Yield every request with KV once: those in a batch, then the request between chunks."""
         for batch in self.batches():
             yield from batch.reqs
         if self.scheduler.chunked_req is not None:  # in no batch (#37502)
             yield self.scheduler.chunked_req
 
     def batches(self) -> list[ScheduleBatch]:
-        """The last and the running batch; one if they are the same object (#27228)."""
+        """Return the last batch and the running batch, or one batch if both are the same object
+        (#27228)."""
         last, running = self.scheduler.last_batch, self.scheduler.running_batch
         batches = [last] if last is not None else []
         if running is not last:

@@ -1,4 +1,4 @@
-"""Intake: commands of clients, in the order they came. Whatever is legal is answered."""
+"""Intake: commands of clients, in order of arrival. Every legal command is answered."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "continue": {},
     "abort_all": {},
 }
-"""Commands for the inbox: the fields of each and their types."""
+"""Commands for the inbox, and the types of their fields."""
 
 
 def check_command(command: Command) -> None:
-    """``ValueError`` for what is no command; odd but legal ones pass."""
+    """Raise ``ValueError`` for a malformed command. Odd but legal commands pass."""
     name = command.get("do")
     if name not in FIELDS:
         raise ValueError(f"do: no such command: {name!r}")
@@ -45,11 +45,11 @@ def check_command(command: Command) -> None:
         if field == "stop" and field not in command:
             continue
         if not isinstance(command.get(field, ...), types):
-            raise ValueError(f"{name}: {field} is missing or of the wrong type")  # noqa: TRY004  # one kind of error for a malformed message
+            raise ValueError(f"{name}: {field} is missing or has the wrong type")  # noqa: TRY004  # one kind of error for a malformed message
 
 
 class Intake:
-    """Carries out commands between two iterations."""
+    """Executor of commands between two iterations."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Intake:
         self.queue.take()
 
     def submit(self, command: Command) -> None:
-        """Queue a request, or answer at once why not."""
+        """Queue a request, or answer immediately with the reason for a refusal."""
         rid, sid = command["rid"], command["session"]
         session = None if sid is None else self.controller.get(sid)
         tokens = list(command["tokens"])
@@ -93,7 +93,7 @@ class Intake:
         if session is not None:
             self.controller.touch(session)
         if rid in self.scheduler.reqs:
-            self._answer(rid, "a request of this id is in flight")
+            self._answer(rid, "a request with this ID is already in flight")
         elif sid is not None and session is None:
             self._answer(rid, f"session {sid!r} is not open")
         elif session is not None and self._waits(session):
@@ -120,7 +120,7 @@ class Intake:
             self.outbox.emit("T-PLAIN-SUBMIT", None, rid, prompt=len(prompt))
 
     def _waits(self, session: Session) -> bool:
-        """Whether a turn has to wait for the one in flight, and may."""
+        """Return True if a new turn joins the queue: turns are queued, and a turn is in flight."""
         busy = session.inflight is not None
         return self.config.queues_turns and busy and self.queue.takes(session)
 
@@ -132,7 +132,7 @@ class Intake:
         return ""
 
     def reject(self, session: Session, rid: str, prompt: list[int]) -> None:
-        """A turn too many becomes a stub, and that is aborted: it never touches the session."""
+        """Abort a turn that the session does not accept, as a stub. The session does not change."""
         closing = session.closing or session.close_waits
         why = "is closing" if closing else "has a turn in flight"
         stub = Req(rid=rid, origin_input_ids=prompt, max_new_tokens=0, kind="stub")
@@ -140,11 +140,11 @@ class Intake:
         self.scheduler.abort(stub, f"session {session.session_id!r} {why}")
 
     def _answer(self, rid: str, message: str) -> None:
-        """Refuse a request that never came to be."""
+        """Refuse a request that was never created."""
         self.outbox.tell_finish(rid, ABORT, [], message)
 
     def abort(self, rid: str) -> None:
-        """Nothing to do for a request that is unknown or was answered."""
+        """Abort a request. Unknown and answered requests are ignored."""
         self.queue.abort(rid)
         req = self.scheduler.reqs.get(rid)
         if req is not None:
@@ -156,19 +156,19 @@ class Intake:
             self.scheduler.abort(req, "aborted by the client")
 
     def evict(self, tokens: int) -> None:
-        """The tree gives up so many unlocked tokens, in whole pages, as far as it has them."""
+        """Evict up to ``tokens`` unlocked tokens from the tree, in whole pages."""
         self.scheduler.cache.inner.evict(tokens)
 
     def flush(self) -> None:
-        """The tree gives up all that is not locked."""
+        """Evict all unlocked pages from the tree."""
         self.evict(self.scheduler.cache.inner.kv.tree.evictable)
 
     def retract(self) -> None:
-        """Retract the request that was admitted last, if one runs."""
+        """Retract the most recently admitted request, if any runs."""
         running = self.scheduler.running_reqs()
         if running:
             self.scheduler.retract_decode(running[-1])
 
     def pause(self, paused: bool) -> None:
-        """While paused no batch runs; commands are still carried out."""
+        """Pause or resume. No batch runs while paused, but commands are carried out."""
         self.scheduler.paused = paused

@@ -1,4 +1,4 @@
-"""Decoding rounds: plain, one token per request; speculative, up to ``draft + 1``."""
+"""Decoding rounds: plain with one token per request, or speculative with up to ``draft + 1``."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from slotproof_engine.requests.results import ResultQueue
 
 
 def _number(text: str) -> int:
-    """Looks like chance, and is always the same. (Of a CRC the last bits follow from those of the
-    text before: a few sequences would be all there are.)"""
+    """Return a pseudo-random number determined by ``text``. A CRC would not do: its last bits
+    depend on the previous text's in a regular way, which leaves only a few sequences."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 class DecodeRounds:
-    """Each goes on from where a request is on the device, ahead of what is known of it."""
+    """Decoding rounds, which continue from a request's state on the device, ahead of processed
+    results."""
 
     def __init__(self, config: EngineConfig, model: PagedModel, results: ResultQueue) -> None:
         self.config = config
         self.model = model
         self.results = results
         self.asked: dict[str, int] = {}
-        """How many tokens the next speculative round of a request is to accept."""
+        """Tokens to accept in the next speculative round, by request ID."""
 
     def target(self, req: Req) -> int:
-        """What a round allocates up to: the next token and the draft tail, kept as slack.
+        """Return the position up to which a round allocates: the next token and the draft tail
+        (slack).
 
-        With overlap scheduling nobody knows yet how much the round under way accepts.
+        With overlap scheduling, the tokens accepted by the round in flight are still unknown.
         """
         draft = self.config.draft
         tail = draft * self.config.topk + (draft + 1 if draft and self.config.overlap else 0)
@@ -38,7 +40,7 @@ class DecodeRounds:
         return max(req.kv_allocated_len, ahead)
 
     def run(self, batch: ScheduleBatch, reqs: list[Req]) -> list[list[int]]:
-        """Write the KV of what is accepted; the tokens that it gives, by request."""
+        """Write the KV of accepted tokens. Return the sampled tokens of each request."""
         starts = [self.start(req) for req in reqs]
         inputs = [self.last_token(req) for req in reqs]
         accepted = [self._accept_count(req, lo) for req, lo in zip(reqs, starts, strict=True)]
@@ -52,21 +54,22 @@ class DecodeRounds:
         return given
 
     def start(self, req: Req) -> int:
-        """KV that is valid on the device: also what the round under way accepted."""
+        """Return the length of valid KV on the device, including the round in flight."""
         ahead = self.results.of(req)
         return req.kv_committed_len + (ahead.committed if ahead is not None else 0)
 
     def last_token(self, req: Req) -> list[int]:
-        """The last token sampled, known or not: the round's input."""
+        """Return the last sampled token, processed or not, as input of the round."""
         ahead = self.results.of(req)
         return ahead.tokens[-1:] if ahead is not None else req.output_ids[-1:]
 
     def _accept_count(self, req: Req, start: int) -> int:
-        """How many tokens verification accepts: any number of drafts, and one of its own.
+        """Return the number of tokens that verification accepts: any number of drafts, and one
+        more.
 
-        Which tokens does not depend on it, nor does it depend on what came before the request. It
-        may overshoot the request's end; none where the row is full, of a request that has finished
-        and is not known to.
+        The number does not influence the tokens, and earlier requests do not influence the number.
+        The round may overshoot the request's end. The number is 0 if the row is full. That happens
+        to a finished request whose result is not processed yet.
         """
         k = 1
         if self.config.draft:

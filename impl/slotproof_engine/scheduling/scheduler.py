@@ -1,13 +1,12 @@
-"""The scheduler: one ``step`` picks a batch, runs it and sees to who finished.
+"""Scheduler: a ``step`` picks a batch, runs the batch and handles finished requests.
 
-Continuous batching as engines do it: prefill before decode, one request at a
-time may be between two chunks of its prefill, and when memory runs out the
-request that came last goes back to waiting.
+Continuous batching as in real engines: prefill comes before decode, and a single request may be
+between two chunks of its prefill. When memory runs out, the newest request waits again.
 
-With overlap scheduling a batch is launched before the result of the one before is
-processed: the tokens that a round samples are known one iteration after it, and a request
-that they finish is in one more batch. KV is written at the launch, as the device orders it:
-who gets a page later writes later.
+With overlap scheduling, a batch is launched before the previous result is processed. Tokens sampled
+by a round become known one iteration later, so a request that these tokens finish is in one more
+batch. KV is written at the launch. The device writes in launch order, so a later owner of a page
+overwrites an earlier owner.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 ABORT = "abort"
 ExtendSpan: TypeAlias = tuple[Req, int, list[int]]
-"""A request, a position, and the tokens whose KV is written from there on."""
+"""A request, a position, and the tokens whose KV is written from the position on."""
 
 
 class Scheduler:
-    """Requests on their way: waiting, between chunks, just prefilled, running."""
+    """Scheduler of all requests in progress: waiting, between chunks, just prefilled, running."""
 
     def __init__(
         self,
@@ -48,13 +47,14 @@ class Scheduler:
         self.outbox = outbox
         self.model = model
         self.reqs: dict[str, Req] = {}
-        """Every request that has no final answer yet, in order of arrival."""
+        """Every request without a final answer, in order of arrival."""
         self.waiting_queue: list[Req] = []
         self.chunked_req: Req | None = None
-        """Parked between two chunks: in no batch."""
+        """Request parked between two chunks, in no batch."""
         self.running_batch = ScheduleBatch()
         self.last_batch: ScheduleBatch | None = None
-        """What the last iteration ran; a prefill batch joins the running one in the next."""
+        """Batch of the last iteration. A prefill batch joins the running batch one iteration later.
+        """
         self.paused = False
         self.results = ResultQueue()
         self.rounds = rounds(config, model, self.results)
@@ -63,7 +63,7 @@ class Scheduler:
     # One iteration -------------------------------------------------------------
 
     def step(self) -> None:
-        """Run one batch, if there is one. Changes everything."""
+        """Run a batch, if any. Changes all state."""
         results: Iterable[Result] = () if self.paused else self._launch()
         if self.config.overlap:
             self.results.put(results)
@@ -72,7 +72,7 @@ class Scheduler:
             self.process_result(result)
 
     def _launch(self) -> Iterator[Result]:
-        """Pick a batch and run it; what it gives, request by request."""
+        """Pick a batch and run it. Yield its results by request."""
         self._merge_last_batch()
         batch = self._get_new_batch_prefill()
         self._prefilled_last = batch is not None
@@ -89,9 +89,9 @@ class Scheduler:
         self.last_batch = None
 
     def _get_new_batch_prefill(self) -> ScheduleBatch | None:
-        """Who is prefilled now; ``None`` leaves the iteration to decoding."""
+        """Return the next prefill batch. ``None`` leaves the iteration to decoding."""
         if self.chunked_req is not None and self._prefilled_last and self.running_batch.reqs:
-            return None  # a long prompt takes turns with decoding
+            return None  # the chunks of a long prompt alternate with decoding
         adder = PrefillAdder(
             self.config,
             self.cache,
@@ -108,7 +108,7 @@ class Scheduler:
         return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
 
     def _run_prefill(self, batch: ScheduleBatch) -> Iterator[Result]:
-        """Allocate, write and sample: admission saw to it that evicting makes enough room."""
+        """Allocate, write KV and sample. Admission ensured that evicting makes enough room."""
         reqs = list(batch.reqs)
         self.make_room(sum(self.kv.new_pages(req, req.extend_to) for req in reqs))
         for req in reqs:
@@ -139,22 +139,24 @@ class Scheduler:
                 self._park(req)
 
     def extend_span(self, req: Req) -> ExtendSpan:
-        """What the prefill writes of a request: all that has no KV yet, up to ``extend_to``."""
+        """Return the tokens without KV up to ``extend_to``, to be written by the prefill."""
         lo = req.kv_committed_len
         return req, lo, req.fill_ids[lo : req.extend_to]
 
     def _park(self, req: Req) -> None:
-        """Between two chunks a request is in no batch but keeps its KV (#37502)."""
+        """Park a request between two chunks: in no batch, with its KV preserved (#37502)."""
         self.chunked_req = req
         req.phase = Phase.PARKED
         self.outbox.emit("T-PARK", req.session_id, req.rid)
 
     def _run_decode(self, batch: ScheduleBatch) -> Iterator[Result]:
-        """Allocate and compute a round. With overlap scheduling plain KV counts at once."""
+        """Allocate and compute a decoding round. Under overlap, plain decoding commits KV now."""
         reqs = list(batch.reqs)
         overlap = self.config.overlap
         if overlap:
-            for req in reqs:  # before this round counts: a retract may have to come back to here
+            # Advance before this round commits, because a retract may have to return to this
+            # length.
+            for req in reqs:
                 self._advance_swa(req)
         before = [req.kv_allocated_len for req in reqs]
         self.kv.alloc([(req, self.rounds.target(req)) for req in reqs])
@@ -171,7 +173,7 @@ class Scheduler:
             yield Result(req, tokens, k, committed=k - counts)
 
     def process_result(self, result: Result) -> None:
-        """What a batch gave a request becomes known. Changes the cache where that is its end."""
+        """Apply a batch's result to a request. Changes the cache if the request ends."""
         req, tokens = result.req, result.tokens[: result.outputs]
         req.output_ids += tokens
         req.kv_committed_len += result.committed
@@ -180,13 +182,13 @@ class Scheduler:
                 self._advance_swa(req)
         elif tokens:
             k, n = result.committed, len(tokens)
-            self.outbox.emit("T-RESULT", req.session_id, req.rid, k=k, n=n)
+            self.outbox.emit("T-RESULT", req.session_id, req.rid, k=k, sampled=n)
         if result.prefilled and req.finished_len() is None:
             self.cache.cache_unfinished_req(req)
         self._finish_if_done(req)
 
     def drop_result(self, req: Req) -> None:
-        """The request ended or waits again: what is under way for it changes nothing."""
+        """Drop the result in flight of a request that ended or waits again."""
         self.results.drop(req)
 
     def _advance_swa(self, req: Req) -> None:
@@ -197,10 +199,10 @@ class Scheduler:
     # Memory pressure ------------------------------------------------------------
 
     def make_room(self, tokens: int) -> bool:
-        """Make ``tokens`` available in every pool, if evicting and idle slots allow it.
+        """Make ``tokens`` available in every pool. Return False if the idle slots do not suffice.
 
-        Changes the cache: discards slots not on loan, least recently used first,
-        as long as the tree has too little to give; then evicts.
+        Changes the cache: while the tree has too little to evict, discards slots not on loan, least
+        recently used first. Then evicts.
         """
         while self.kv.shortage(tokens) > self.kv.tree.evictable:
             if not self.cache.discard_one():
@@ -211,7 +213,7 @@ class Scheduler:
         return True
 
     def _update_running_batch(self) -> bool:
-        """See that every running request can decode; who can't goes back to waiting."""
+        """Make room for decoding, retracting the newest requests. Return False if none remain."""
         reqs = self.running_batch.reqs
         while reqs:
             need = sum(self.kv.new_pages(req, self.rounds.target(req)) for req in reqs)
@@ -224,14 +226,14 @@ class Scheduler:
         return False
 
     def retract_decode(self, req: Req) -> None:
-        """Take a request out of the batch; it is the next to come back."""
+        """Take a request out of the batch, and put it first in the queue."""
         self._remove(req)
         self.cache.retract_req(req)
         self.drop_result(req)
         self.waiting_queue.insert(0, req)
 
     def out_of_memory(self, req: Req) -> None:
-        """A request that is alone and does not fit: nobody will make room for it."""
+        """Abort a request that is alone and does not fit: no other request can make room."""
         self.abort(req, "out of memory: the request does not fit even alone", out_of_memory=True)
 
     # Requests come and go ---------------------------------------------------------
@@ -241,7 +243,7 @@ class Scheduler:
         self.waiting_queue.append(req)
 
     def running_reqs(self) -> list[Req]:
-        """Those that decode, or will once their prefill batch is merged; oldest first."""
+        """Return requests that decode now or after the merge of their batch, oldest first."""
         last = self.last_batch
         joining = last.reqs if last is not None and last is not self.running_batch else []
         return [*self.running_batch.reqs, *joining]
@@ -260,7 +262,7 @@ class Scheduler:
         self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
 
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
-        """End a request in whatever state it is; changes the cache as ``abort_req`` says."""
+        """End a request in any state. Changes the cache as ``abort_req`` does."""
         self._remove(req)
         self._end(req, len(req.output_ids))
         self.cache.abort_req(req, out_of_memory=out_of_memory)
@@ -268,7 +270,7 @@ class Scheduler:
         self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
 
     def _remove(self, req: Req) -> None:
-        """From the queue, or the batch that it is in."""
+        """Remove a request from the queue, or from its batch."""
         if req in self.waiting_queue:
             self.waiting_queue.remove(req)
         if req is self.chunked_req:

@@ -1,7 +1,7 @@
-"""SessionCache: the life of session slots, around the cache that serves everyone else.
+"""SessionCache: the life of session slots, around the cache for all other requests.
 
-Same verbs as ``TreeCache``; each does the slot's part for a turn and passes
-requests without a session on.
+Methods are named as in ``TreeCache``. They handle a turn's slot, and leave requests without a
+session to ``TreeCache``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slotproof_engine.sessions.tree_cache import TreeCache
 
 
 class SessionCache:
-    """Slots by session id. A slot is there exactly while its session holds KV."""
+    """Slots by session ID. A slot exists exactly while its session holds KV."""
 
     def __init__(
         self, config: EngineConfig, slot: type[SessionSlot], kv: KVCache, outbox: Outbox
@@ -33,10 +33,10 @@ class SessionCache:
     # A turn gets KV --------------------------------------------------------------
 
     def match_prefix(self, req: Req) -> None:
-        """Give ``req`` the KV there is for its tokens: its slot's, else what the tree has.
+        """Give ``req`` the KV available for its tokens: its slot's, else the tree's.
 
-        Changes the cache. A slot that has no reusable prefix, or whose sliding
-        window would be lost, is discarded. Call ``refuse`` to undo.
+        Changes the cache. The slot is discarded if no prefix is reusable, or if a cut would lose
+        the sliding window. Call ``refuse`` to undo.
         """
         if req.session is not None and req.doomed:
             self.detach(req)
@@ -64,32 +64,33 @@ class SessionCache:
         return self.slots.get(req.session.session_id) if req.session is not None else None
 
     def lent_slot(self, req: Req) -> SessionSlot | None:
-        """The slot whose KV is on loan to ``req``."""
+        """Return the slot whose KV is on loan to ``req``, if any."""
         slot = self.slot_of(req)
         return slot if slot is not None and slot.is_active else None
 
     def reusable_len(self, slot: SessionSlot, req: Req) -> int:
-        """How many positions a restore keeps: the last token is recomputed for its logits."""
+        """Return the number of positions that a restore reuses. The last token is left for its
+        logits."""
         n = min(slot.kv_committed_len, req.seqlen - 1)
         return self.kv.floor_page(n) if self.config.aligned_reuse else n
 
     def can_restore(self, slot: SessionSlot, n: int) -> bool:
-        """Whether a cut to ``n`` leaves the protected prefix and the sliding window alive."""
+        """Return True if a cut to ``n`` preserves the protected prefix and the sliding window."""
         m = self.kv.cut_point(slot, n)
         window_from = max(0, m - self.kv.window)
         return n >= slot.cache_protected_len and min(slot.swa_evicted_seqlen, m) <= window_from
 
     def free_tail(self, slot: SessionSlot, n: int) -> None:
-        """Free what lies past the matched prefix before the next extend overwrites it (#22862).
+        """Free KV past the matched prefix before the next extend overwrites it (#22862).
 
-        Changes the cache: [ceil(n), ceil(A)) is freed; the slot ends at n.
+        Changes the cache: [ceil(n), ceil(A)) is freed and the slot ends at n.
         """
         self.kv.cut(slot, n)
 
     def detach(self, req: Req) -> None:
-        """A doomed turn leaves its session before it is matched: no slot, one token (#22790).
+        """Detach a doomed turn from its session before the match, cut to one token (#22790).
 
-        It goes on as a request of its own that ends after a prefill. The slot is untouched.
+        The request continues without a session and ends after a prefill. The slot is untouched.
         """
         session = req.session
         assert session is not None
@@ -100,7 +101,7 @@ class SessionCache:
         self.outbox.emit("T-DOOM", session.session_id, req.rid, prompt=req.seqlen)
 
     def refuse(self, req: Req) -> None:
-        """Undo ``match_prefix``, but for the tail it freed: the request waits again.
+        """Undo ``match_prefix``, except for the freed tail: the request waits again.
 
         Changes the cache: without a slot, the lock is dropped.
         """
@@ -115,8 +116,8 @@ class SessionCache:
         self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
 
     def cache_unfinished_req(self, req: Req) -> None:
-        """After prefill: see ``TreeCache``. KV on loan stays the slot's own, unless loans publish:
-        then the slot describes what the turn has now."""
+        """Handle the end of a prefill as in ``TreeCache``. KV on loan is published only under
+        ``loan_publishes``. The slot then describes the turn's present KV."""
         slot = self.lent_slot(req)
         if slot is None or self.config.loan_publishes:
             self.inner.cache_unfinished_req(req)
@@ -124,15 +125,15 @@ class SessionCache:
             self.follow(slot, req)
 
     def follow(self, slot: SessionSlot, req: Req) -> None:
-        """The lock of the turn's longer prefix is the slot's, as the one before was."""
+        """Pass the lock of the turn's longer prefix to the slot, in place of its previous lock."""
         slot.copy_kv(req)
 
     # A turn ends -------------------------------------------------------------------
 
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """The turn finished with ``finished_len`` outputs: its KV becomes the slot's.
+        """Save the KV of a turn finished with ``finished_len`` outputs in the slot.
 
-        Changes the cache: what speculation left past the end is freed.
+        Changes the cache: KV left past the end by speculation is freed.
         """
         if req.session is None:
             self.inner.cache_finished_req(req, finished_len)
@@ -144,15 +145,15 @@ class SessionCache:
         self.outbox.emit("T-SAVE", req.session_id, req.rid, F=kept)
 
     def kept_len(self, finished_len: int) -> int:
-        """How many outputs of a turn the history keeps: without the last one, where that drops."""
+        """Return the number of output tokens in the history. ``drops_last`` leaves out the last."""
         return max(0, finished_len - 1) if self.config.drops_last else finished_len
 
     def trim_overshoot(self, req: Req, finished_len: int) -> None:
-        """Cap outputs at the finished length, and KV at the history: the next prompt goes no
-        further (#22897).
+        """Cap the outputs at the finished length. Cut the KV to the history, the limit of the next
+        prompt's reuse (#22897).
 
-        Changes the cache: [ceil(target), ceil(A)) is freed; C, A and the cursor
-        end at the target (#22900).
+        Changes the cache: [ceil(target), ceil(A)) is freed. C, A and the cursor end at the target
+        (#22900).
         """
         self.kv.cut(req, len(req.origin_input_ids) + self.kept_len(finished_len))
         del req.output_ids[finished_len:]
@@ -167,11 +168,11 @@ class SessionCache:
         self.kv.stamp_pages(slot, slot.number)
 
     def abort_req(self, req: Req, *, out_of_memory: bool = False) -> None:
-        """The request is aborted. The session's history stays as it was.
+        """Abort a request. The session's history stays as before.
 
-        Changes the cache. With KV (matched, parked or running): all of it, the
-        row and the lock are given back and the slot disappears. Waiting: frees
-        nothing, but cuts what a retract left in the slot to the history.
+        Changes the cache. With KV (matched, parked or running): KV, row and lock are released, and
+        the slot disappears. Waiting: KV left in the slot by a retract is cut to the history or
+        discarded.
         """
         session = req.session
         if session is None:
@@ -197,16 +198,16 @@ class SessionCache:
         self.outbox.emit("T-ABORT-WAITING", sid, req.rid)
 
     def release_turn(self, req: Req) -> int:
-        """Give back all KV of a turn that has some, its own or on loan; the slot disappears."""
+        """Release all KV of a turn, its own or on loan. The slot disappears."""
         if self.lent_slot(req) is not None and req.session is not None:
             del self.slots[req.session.session_id]
         return self.kv.release(req)
 
     def retract_req(self, req: Req) -> None:
-        """Take a turn out of the batch; it waits and is still in flight.
+        """Take a turn out of the batch. The turn waits and stays in flight.
 
-        ``keep``: changes no memory, its KV is the slot's (made if absent) until
-        it comes back or is discarded. ``wipe``: gives back everything.
+        ``keep``: moves no memory. The slot, made if absent, has the KV until the turn resumes or
+        the slot is discarded. ``wipe``: releases everything.
         """
         session = req.session
         if session is None:
@@ -223,10 +224,10 @@ class SessionCache:
     # Slots at rest ---------------------------------------------------------------------
 
     def release_session(self, sid: str) -> int:
-        """Give back all KV of the session's slot, its row and its lock; returns what unlocked.
+        """Release all KV of the session's slot, its row and its lock. Return the tokens unlocked.
 
-        The lock is dropped on the slot's own node: matching the tokens again
-        could end elsewhere, for the tree changes.
+        The lock is dropped on the slot's own node. The tree changes, so a new match of the same
+        tokens could end at another node.
         """
         slot = self.slots.pop(sid, None)
         return self.kv.release(slot) if slot is not None else 0
@@ -236,7 +237,7 @@ class SessionCache:
         self.outbox.emit("T-DISCARD", sid, None, **self.inner.both("u", self.release_session(sid)))
 
     def discard_one(self) -> bool:
-        """Discard the least recently used slot that is not on loan; false if there is none."""
+        """Discard the least recently used slot not on loan. Return False without such a slot."""
         idle = [(slot.last_used, sid) for sid, slot in self.slots.items() if not slot.is_active]
         if not idle:
             return False
@@ -246,7 +247,7 @@ class SessionCache:
     # Figures. Nothing changes. -----------------------------------------------------------
 
     def held_slots(self) -> Iterator[SessionSlot]:
-        """Slots whose KV is counted here: on loan it is counted on the request (#22213)."""
+        """Return the slots whose KV counts as held. KV on loan counts as the request's (#22213)."""
         return (slot for slot in self.slots.values() if not slot.is_active)
 
     def session_held_tokens(self) -> int:
@@ -256,5 +257,5 @@ class SessionCache:
         return sum(self.kv.private_size(slot, SWA) for slot in self.held_slots())
 
     def session_held_req_count(self) -> int:
-        """Rows that slots keep; on loan they are the request's (#22213)."""
+        """Return the number of rows held by slots. On loan, a row is the request's (#22213)."""
         return sum(not slot.is_active for slot in self.slots.values())

@@ -1,4 +1,4 @@
-"""SessionController: sessions are opened, closed, and reaped when their time has come."""
+"""SessionController: sessions are opened, closed, and reaped after a timeout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class SessionController:
-    """Sessions by id. A closed one stays here, empty, until its id is opened again."""
+    """Sessions by ID. A closed session stays, empty, until its ID is opened again."""
 
     def __init__(
         self, config: EngineConfig, session: type[Session], cache: SessionCache, outbox: Outbox
@@ -19,11 +19,11 @@ class SessionController:
         self.outbox = outbox
         self.sessions: dict[str, Session] = {}
         self.clock = 0.0
-        """Seconds that went by, as ``tick`` says."""
+        """Seconds passed, by ``tick``."""
         self._new_session = session
 
     def get(self, sid: str) -> Session | None:
-        """The open session of that id."""
+        """Return the open session with the ID, if any."""
         session = self.sessions.get(sid)
         return session if session is not None and session.open else None
 
@@ -36,12 +36,11 @@ class SessionController:
         self.outbox.tell_session("opened", sid, "")
 
     def touch(self, session: Session) -> None:
-        """A turn was read, and be it refused: the session is not idle."""
+        """Reset the idle time of a session. A refused turn also counts as activity."""
         session.last_active = self.clock
 
     def close(self, sid: str) -> None:
-        """Close now, or as soon as the turn in flight, and those that wait for it, have ended
-        (#21875).
+        """Close now, or after the turn in flight and all turns waiting for it (#21875).
 
         Changes the cache in the first case: the slot is released.
         """
@@ -59,13 +58,14 @@ class SessionController:
             self._close(session, "T-CLOSE", "")
 
     def reap_closing(self) -> None:
-        """Finish closes that waited for a turn."""
+        """Finish closes deferred by a turn."""
         for session in self.sessions.values():
             if session.closing and session.inflight is None:
                 self._close(session, "T-REAP", "")
 
     def tick(self, seconds: float) -> None:
-        """Time passes: sessions idle for too long are closed. A turn in flight is activity."""
+        """Advance the clock, and close sessions that are idle for too long. A turn in flight is
+        activity."""
         self.clock += seconds
         for session in self.sessions.values():
             if session.inflight is not None:
@@ -74,7 +74,7 @@ class SessionController:
                 self._close(session, "T-REAP", "the session timed out")
 
     def _close(self, session: Session, transition: str, message: str) -> None:
-        """Changes the cache: slot, row and lock of the session are given back."""
+        """Close a session. Changes the cache: slot, row and lock are released."""
         sid = session.session_id
         unlocked = self.cache.release_session(sid)
         session.open = session.closing = False

@@ -1,7 +1,7 @@
-"""What a request does with the prefix tree: match, insert, finish, give back.
+"""Use of the prefix tree by a request: match, insert, finish, release.
 
-Requests without a slot to restore (plain ones, and the first turn of a session)
-are served here; ``SessionCache`` wraps this for turns.
+Requests without a slot to restore are served here: plain requests and the first turn of a session.
+``SessionCache`` wraps this class for turns.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from slotproof_engine.requests.req import Phase, Req
 
 
 class TreeCache:
-    """The transitions of requests that own their KV themselves."""
+    """Transitions of requests that own their KV."""
 
     def __init__(self, kv: KVCache, outbox: Outbox) -> None:
         self.kv = kv
         self.outbox = outbox
 
     def both(self, name: str, tokens: int) -> dict[str, int]:
-        """Event parameters: so many tokens in each pool there is. The tree has no other pages."""
+        """Return event parameters, the same for both pools: a tree page is a page of every pool."""
         return {name: tokens, f"swa_{name}": tokens if SWA in self.kv.allocators else 0}
 
     def match_prefix(self, req: Req) -> None:
-        """Lock what the tree has of the request's tokens, but the last one: its logits are needed.
+        """Lock the longest prefix of the request's tokens in the tree, without the last token.
 
-        Changes the cache: [0, m) becomes protected and stays so until the lock is dropped.
+        Changes the cache: [0, m) is protected until the lock is dropped. The last token is left to
+        be computed, for its logits.
         """
         tree = self.kv.tree
         node = tree.match_prefix(req.fill_ids[:-1])
@@ -34,17 +35,18 @@ class TreeCache:
         req.last_node = node
         req.kv_committed_len = req.kv_allocated_len = req.cache_protected_len = matched
         req.phase = Phase.MATCHED
-        self.outbox.emit("T-MATCH", req.session_id, req.rid, m=matched, **self.both("u", locked))
+        self.outbox.emit(
+            "T-MATCH", req.session_id, req.rid, m=matched, **self.both("locked", locked)
+        )
 
     def cache_unfinished_req(self, req: Req) -> None:
-        """Share the prefilled tokens: [Q, q) goes to the tree, whole pages only.
+        """Publish the prefilled tokens: [Q, q) goes to the tree, in whole pages.
 
-        Changes the cache and the row. Skipped where sliding-window KV past Q is
-        gone: a page enters the tree only if it is whole in every pool.
+        Changes the cache and the row. Skipped if sliding-window KV past Q is gone: a page enters
+        the tree only if it is whole in every pool.
 
-        [old Q, old Q + dup)  own pages freed, the row points to the tree's
-        [old Q + dup, q)      the tree's; like the rest of [0, q) locked for the request
-        [q, A)                stays private
+        [old Q, old Q + dup) own pages freed, the row points to the tree's. [old Q + dup, q) the
+        tree's. All of [0, q) is locked for the request. [q, A) stays private.
         """
         lo, upto = req.cache_protected_len, self.kv.floor_page(req.kv_committed_len)
         if req.swa_evicted_seqlen > lo or upto == lo:
@@ -54,16 +56,15 @@ class TreeCache:
         node, dup = self.kv.insert(req, upto)
         self.kv.point_to(req, node, lo, lo + dup)
         locked = self.kv.tree.lock(node)
-        self.kv.tree.unlock(old)  # the new lock covers it: nothing becomes evictable
+        self.kv.tree.unlock(old)  # the new lock covers the old prefix: nothing becomes evictable
         req.last_node, req.cache_protected_len = node, upto
-        moved = {**self.both("dup", dup), **self.both("u", locked)}
-        self.outbox.emit("T-INSERT", req.session_id, req.rid, q=upto, swa_x=0, **moved)
+        moved = {**self.both("dup", dup), **self.both("locked", locked)}
+        self.outbox.emit("T-INSERT", req.session_id, req.rid, q=upto, swa_u=0, **moved)
 
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """A plain request is done: its tokens go to the tree, all else is given back.
+        """Finish a plain request: its tokens go to the tree, all else is released.
 
-        [Q, q)        to the tree, unlocked; what it had already is freed
-        [q, ceil(A))  freed
+        [Q, q) to the tree, unlocked. Duplicates are freed. [q, ceil(A)) freed.
         """
         del req.output_ids[finished_len:]
         lo = upto = req.cache_protected_len
@@ -76,17 +77,17 @@ class TreeCache:
         self.outbox.emit("T-PLAIN-FINISH", None, req.rid, q=upto, **moved)
 
     def abort_req(self, req: Req) -> None:
-        """A plain request is aborted, waiting or running: whatever it has is given back."""
+        """Abort a plain request, waiting or running, and release its memory."""
         self.outbox.emit("T-PLAIN-ABORT", None, req.rid, **self.both("u", self.kv.release(req)))
 
     def retract_req(self, req: Req) -> None:
-        """A plain request leaves the batch: all its KV is given back, it waits again."""
+        """Retract a plain request: all its KV is released, and the request waits again."""
         both = self.both("u", self.kv.release(req))
         req.phase = Phase.WAITING
         self.outbox.emit("T-PLAIN-RETRACT", None, req.rid, **both)
 
     def evict(self, tokens: int) -> int:
-        """Evict unlocked pages, ``tokens`` or a little more, if there are so many."""
+        """Evict unlocked pages, up to ``tokens`` rounded up. Return the tokens freed."""
         evicted = self.kv.evict(tokens)
         if evicted:
             self.outbox.emit("T-EVICT", None, None, **self.both("n", evicted))

@@ -1,7 +1,7 @@
-"""TurnQueue: turns that found one in flight wait for it, and a close waits behind them.
+"""TurnQueue: turns that wait for the turn in flight, and a close that waits for these turns.
 
-Nothing of the KV or of the session changes while a command waits here: it is carried out, as if it
-had come then, once it is next.
+A waiting command changes neither KV nor session. Once it is next in the queue, a command is carried
+out as if it had just arrived.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Command: TypeAlias = dict[str, Any]
 
 
 class TurnQueue:
-    """The queues of all sessions. One is empty unless a turn of its session is in flight."""
+    """Queues of all sessions. A queue is empty unless a turn of its session is in flight."""
 
     def __init__(
         self,
@@ -24,23 +24,23 @@ class TurnQueue:
         submit: Callable[[Command], None],
         answer: Callable[[str, str], None],
     ) -> None:
-        """``submit`` makes a turn in flight, or answers it; ``answer`` refuses a request."""
+        """Set the callbacks. ``submit`` starts or answers a turn, ``answer`` refuses a request."""
         self.controller = controller
         self.submit = submit
         self.answer = answer
 
     def takes(self, session: Session) -> bool:
-        """Whether a turn too many may wait: not behind a close."""
+        """Return True if another turn may wait, because no close was requested before."""
         return not (session.closing or session.close_waits)
 
     def put(self, session: Session, command: Command) -> None:
-        """Keep a turn until those before it have ended."""
+        """Store a turn until earlier turns have ended."""
         session.queue.append(command)
 
     def abort(self, rid: str) -> None:
-        """A turn that waits here holds nothing: it is answered, and is no more."""
+        """Answer and remove a waiting turn. A waiting turn holds no memory."""
         for session in self.controller.sessions.values():
-            for command in [each for each in session.queue if each["rid"] == rid]:
+            for command in [queued for queued in session.queue if queued["rid"] == rid]:
                 session.queue.remove(command)
                 self.answer(rid, "aborted by the client")
 
@@ -50,7 +50,7 @@ class TurnQueue:
             self.abort(rid)
 
     def take(self) -> None:
-        """Carry out what is next, in every session that has no turn in flight any more."""
+        """Carry out the next command of every session that has no turn in flight."""
         for session in tuple(self.controller.sessions.values()):
             while session.queue and session.inflight is None:
                 self.submit(self.next(session))
@@ -59,5 +59,5 @@ class TurnQueue:
                 self.controller.close(session.session_id)
 
     def next(self, session: Session) -> Command:
-        """Take out the turn that came first."""
+        """Take out the oldest turn."""
         return session.queue.pop(0)

@@ -1,1 +1,1 @@
-"""Specs with something wrong in them: known bugs, mutants, wrong specs, deviations."""
+"""Specs with an error in them: known bugs, mutants, wrong specs, deviations."""

@@ -1,10 +1,10 @@
-"""How an engine may carry out a transition wrongly, in words: what explains a finding.
+"""Wrong ways to carry out a transition, to explain a finding.
 
-Candidates are the systematic mutants of a transition, and what is more than one place of it and
-still one thing to get wrong: nothing of it happens, it or one of its memory moves happens twice,
-several moves are left out, or all lengths of the slot or the request; a bound is forgotten, or
-nothing is cut; a term that it uses in several places is another in all of them. What a candidate
-does otherwise is read off the difference from the right transition.
+Candidates are the systematic mutants of a transition, and errors that change several places: the
+transition has no effect, or the transition or a memory move happens twice. Several memory moves, or
+all lengths of the slot or the request, are left out. A bound is missing, or nothing is cut. A term
+used in several places is wrong in all of them. An explanation states the difference from the right
+transition.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ _PLAIN = {
     "nothing", "twice", "uncut", "drop-moves", "drop-slot-and", "drop-group", "move-twice",
     "unbounded", "drop-effect", "drop-move", "forget-pool", "drop-guard",
 }  # fmt: skip
-"""Something is left out, or done again: plainer than something that is computed wrongly."""
+"""Kinds of deviation that leave out or repeat something. They rank before wrong computations."""
 _KV = ("row", "C", "A", "Q", "E", "locked")
 _ACTOR = {var.name: var for var in state.ACTOR}
 _VALUES = (state.session.history, state.req.prompt, state.known, *state.lengths(state.slot))
 _WHOLE = ("sibling-effect", "sibling-memory", "also")
 DEEP = 4
-"""How deep in a formula the one place may be; deeper ones take too long to say."""
+"""Maximum depth of a mutated place in a formula. Errors in deeper places take too long to explain.
+"""
 READABLE = 120
-"""Characters of an explanation at most: what takes longer to say explains nothing."""
+"""Maximum length of an explanation, in characters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class Deviation:
     """``T-RESTORE/drop-move/0-free``"""
     transition: Transition
     said: str = ""
-    """In words, where the difference from the right transition does not say it."""
+    """Explanation. Empty if the difference from the right transition is the explanation."""
     times: int = 1
 
     @property
@@ -63,64 +64,66 @@ class Deviation:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The plainest first."""
+        """Sort key: plainer explanations first."""
         kind = self.name.split("/")[1]
         order = 0 if kind in _PLAIN else 2 if kind in _WHOLE else 1
         return order, len(self.words)
 
     def step(self, page_size: int, lenient: bool = False) -> Step:
-        """It, compiled. ``lenient``: of its guard what the state alone decides. An event says
-        what happened, and that is not what the right transition would have done."""
+        """Compile the deviation. With ``lenient``, the guard has only its conjuncts without
+        parameters, because an engine's event may report parameters that the right guard forbids."""
         return _compiled(self, page_size, lenient)
 
 
 @cache
 def right_one(id_: str) -> Transition:
-    """The right transition of an engine that gives back what it cuts, as all do but for drafts of
-    one family (``keeps_slack``): then a cut is one length, and what is wrong with it one term.
+    """Return the transition as taken by an engine without ``keeps_slack``.
+
+    A cut then has a single length, so an error in the cut is one wrong term. Only one family of
+    engines has ``keeps_slack``.
 
     >>> right_one("T-REFUSE") is TRANSITIONS["T-REFUSE"]
     True
     >>> print(render.moves(right_one("T-RESTORE"))[0].full)
-    [⌈m⌉, ⌈slot.A⌉)
+    [⌈end⌉, ⌈slot.A⌉)
     """
-    found = TRANSITIONS[id_]
+    right = TRANSITIONS[id_]
     slack = state.config.keeps_slack
-    for part in [each for expr in _formulas(found) for each in _parts(expr)]:
+    for part in [term for expr in _formulas(right) for term in _parts(expr)]:
         if part.op is Op.ITE and slack.name in variables(part.args[0]):
-            found = _everywhere(found, key(part), part.args[2])
-    return found
+            right = _everywhere(right, key(part), part.args[2])
+    return right
 
 
 @cache
 def as_told(id_: str) -> Deviation:
-    """The right transition: with a lenient guard it is whatever the event says."""
+    """Return the right transition as a deviation, to be compiled with a lenient guard."""
     return Deviation(f"{id_}/right/all", right_one(id_), id_)
 
 
 @cache
 def deviations(id_: str) -> dict[str, Deviation]:
-    """By name, all of a transition.
+    """Return all deviations of a transition, by name.
 
-    >>> found = deviations("T-REFUSE")
-    >>> found["T-REFUSE/drop-effect/slot.lent"].words
+    >>> wrong = deviations("T-REFUSE")
+    >>> wrong["T-REFUSE/drop-effect/slot.lent"].words
     'T-REFUSE does not set slot.lent to false'
-    >>> found["T-REFUSE/twice/all"].words
+    >>> wrong["T-REFUSE/twice/all"].words
     'T-REFUSE happens twice'
     """
     right = right_one(id_)
     nothing = replace(right, effect={}, memory=())
-    found = [Deviation(f"{id_}/nothing/all", nothing, f"nothing of {id_} happens")]
+    candidates = [Deviation(f"{id_}/nothing/all", nothing, f"nothing of {id_} happens")]
     if right.memory:
-        found.append(Deviation(f"{id_}/twice/all", right, f"{id_} happens twice", times=2))
-    found += [
-        Deviation(each.name, each.transition)
-        for each in of_transition(right)
-        if each.name.partition(":")[0].count(".") <= DEEP
+        candidates.append(Deviation(f"{id_}/twice/all", right, f"{id_} happens twice", times=2))
+    candidates += [
+        Deviation(mutant.name, mutant.transition)
+        for mutant in of_transition(right)
+        if mutant.name.partition(":")[0].count(".") <= DEEP
     ]
     for more in (_forgetful, _again, _unbounded, _uncut, _throughout):
-        found += more(right)
-    return {each.name: each for each in found}
+        candidates += more(right)
+    return {candidate.name: candidate for candidate in candidates}
 
 
 @lru_cache(8192)
@@ -140,19 +143,19 @@ def _compiled(deviation: Deviation, page_size: int, lenient: bool) -> Step:
 
 
 def _of_the_state(transition: Transition) -> dict[str, Expr]:
-    """The conjuncts of its guard that speak of no parameter."""
+    """Return the guard conjuncts that use no parameter."""
     return {
         name: expr
         for name, expr in transition.guard.items()
-        if not any(each.startswith("param.") for each in variables(expr))
+        if not any(var.startswith("param.") for var in variables(expr))
     }
 
 
-# Several things at once ------------------------------------------------------------
+# Errors in several places
 
 
 def _forgetful(right: Transition) -> Iterator[Deviation]:
-    """Several memory moves are left out, or all that concerns the KV of the slot or the request."""
+    """Yield deviations without several memory moves, or without a group of KV fields."""
     count = len(right.memory)
     slotless = {n: expr for n, expr in right.effect.items() if not n.startswith("slot.")}
     for dropped in (c for n in range(1, count + 1) for c in combinations(range(count), n)):
@@ -167,15 +170,15 @@ def _forgetful(right: Transition) -> Iterator[Deviation]:
             name = f"{right.id}/drop-slot-and/{place}"
             yield Deviation(name, replace(wrong, effect=slotless), words)
     for group in ("slot", "req"):
-        mine = {f"{group}.{field}" for field in _KV}
-        rest = {name: expr for name, expr in right.effect.items() if name not in mine}
+        fields = {f"{group}.{field}" for field in _KV}
+        rest = {name: expr for name, expr in right.effect.items() if name not in fields}
         if len(rest) < len(right.effect) - 1:
             words = f"{right.id} leaves the KV that {group} describes as it is"
             yield Deviation(f"{right.id}/drop-group/{group}", replace(right, effect=rest), words)
 
 
 def _again(right: Transition) -> Iterator[Deviation]:
-    """One of its moves happens twice."""
+    """Yield deviations in which one memory move happens twice."""
     for index, mem in enumerate(right.memory):
         wrong = replace(right, memory=(*right.memory, mem))
         words = f"{right.id} {_VERBS[mem.move][1]} {_spans(right, mem)} twice"
@@ -183,7 +186,7 @@ def _again(right: Transition) -> Iterator[Deviation]:
 
 
 def _unbounded(right: Transition) -> Iterator[Deviation]:
-    """One of two bounds is forgotten: min(E, m) is E."""
+    """Yield deviations without one of two bounds: min(E, m) becomes E."""
     for name, expr in right.effect.items():
         if isinstance(expr, App) and expr.op in (Op.MIN, Op.MAX):
             for side, arg in enumerate(expr.args):
@@ -192,9 +195,9 @@ def _unbounded(right: Transition) -> Iterator[Deviation]:
 
 
 def additions(id_: str, names: Sequence[str]) -> Iterator[Deviation]:
-    """It also writes these variables, of the actor, which it should leave alone.
+    """Yield deviations that also assign values to the named variables of the actor.
 
-    >>> [each.words for each in additions("T-SUBMIT", ["session.history"])][0]
+    >>> [wrong.words for wrong in additions("T-SUBMIT", ["session.history"])][0]
     'T-SUBMIT also sets session.history to 0'
     """
     right = right_one(id_)
@@ -215,14 +218,14 @@ def additions(id_: str, names: Sequence[str]) -> Iterator[Deviation]:
 def _values(var: Var) -> tuple[Operand, ...]:
     if var.sort is Sort.BOOL:
         return (False, True)
-    return (0, *(each for each in _VALUES if each is not var))
+    return (0, *(term for term in _VALUES if term is not var))
 
 
-# A term that is wrong wherever it is used ------------------------------------------
+# Terms that are wrong in every place -----------------------------------------------
 
 
 def _uncut(right: Transition) -> Iterator[Deviation]:
-    """Nothing is cut where a free of [⌈m⌉, ⌈A⌉) cuts to m: m is A."""
+    """Yield the deviation that cuts nothing, for a transition that cuts A to m: m becomes A."""
     for mem in right.memory:
         ends = (mem.full.lo, mem.full.hi)
         if mem.move is Move.FREE and all(isinstance(e, App) and e.op is Op.CEIL for e in ends):
@@ -246,8 +249,8 @@ def _throughout(right: Transition) -> Iterator[Deviation]:
         term = terms[what]
         for (kind, place), wrong in named_rewrites(term):
             if place.partition(":")[0].count(".") > 1:
-                continue  # deeper in it are terms that stand here for themselves
-            if not params >= {each for each in variables(wrong) if each.startswith("param.")}:
+                continue  # Deeper terms are candidates of their own.
+            if not params >= {name for name in variables(wrong) if name.startswith("param.")}:
                 continue
             mutated = _everywhere(right, what, wrong)
             words = f"{right.id} takes {render.formula(wrong)} for {render.formula(term)}"
@@ -263,7 +266,7 @@ def _formulas(transition: Transition) -> Iterator[Expr]:
 
 
 def _parts(expr: Expr) -> Iterator[App]:
-    """Its terms of numbers, the whole first."""
+    """Yield the integer terms of an expression, the whole first."""
     if isinstance(expr, App):
         if expr.op not in (Op.EQ, Op.LE, Op.LT, Op.AND, Op.OR, Op.NOT):
             yield expr
@@ -338,7 +341,7 @@ def _effect(right: Transition, wrong: Transition) -> Iterator[str]:
 
 def _memory(right: Transition, wrong: Transition) -> Iterator[str]:
     if len(wrong.memory) < len(right.memory):
-        kept = {id(each) for each in wrong.memory}
+        kept = {id(move) for move in wrong.memory}
         gone = [mem for mem in right.memory if id(mem) not in kept]
         yield from (f"does not {_VERBS[mem.move][0]} {_spans(right, mem)}" for mem in gone)
         return
@@ -351,8 +354,8 @@ def _memory(right: Transition, wrong: Transition) -> Iterator[str]:
 
 
 def _spans(transition: Transition, mem: Mem, other: Mem | None = None) -> str:
-    """What it moves; beside another one, in the pool in which they differ."""
-    at = next(i for i, each in enumerate(transition.memory) if each is mem)
+    """Return the text of a move's intervals. With ``other``, only for pools that differ."""
+    at = next(i for i, move in enumerate(transition.memory) if move is mem)
     text = render.moves(transition)[at]
     if mem.move in (Move.TAKE_ROW, Move.GIVE_ROW):
         return text.full

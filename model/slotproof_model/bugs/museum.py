@@ -1,8 +1,8 @@
-"""The bug museum, in the spec: each known bug as a spec with one thing wrong.
+"""The bug museum in the spec: each known bug as a spec with one error.
 
-Named as the mutants of the reference engine, after the pull request that
-fixed it. Bugs that lie below the spec's granularity (a check that does not
-run, a crash, reuse that a profile forbids) exist in the reference engine only.
+An exhibit has the name of the reference engine's mutant, after the pull request with the fix. Some
+bugs are too fine for the spec, and only the reference engine has them: a check that does not run, a
+crash, reuse forbidden by a profile.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Exhibit:
     sentence: str
     make: Callable[[], Spec]
     depth: int
-    """Transitions of the shortest counterexample, by proof (`prove --mutant`; pinned in a test)."""
+    """Transitions in the shortest counterexample, proved by `prove --mutant` and pinned in a test.
+    """
     page_size: int = 1
-    """The smallest at which there is one."""
+    """Smallest page size with a counterexample."""
 
     @property
     def spec(self) -> Spec:
@@ -51,22 +52,22 @@ class Exhibit:
 
 
 def changed(*transitions: Transition) -> Spec:
-    """The spec with these transitions instead of its own."""
-    return Spec(transitions={**TRANSITIONS, **{each.id: each for each in transitions}})
+    """Return the spec with these transitions in place of its own."""
+    return Spec(transitions={**TRANSITIONS, **{wrong.id: wrong for wrong in transitions}})
 
 
 def figure(old: Expr, new: Expr) -> Spec:
-    """A figure that the engine computes wrongly, wherever an invariant speaks of it."""
+    """Return the spec with the count ``old`` computed as ``new`` in every invariant."""
     return Spec(
         invariants={
-            id_: replace(each, conjuncts={n: swap(e, old, new) for n, e in each.conjuncts.items()})
-            for id_, each in INVARIANTS.items()
+            id_: replace(inv, conjuncts={n: swap(e, old, new) for n, e in inv.conjuncts.items()})
+            for id_, inv in INVARIANTS.items()
         }
     )
 
 
 def swap(expr: Expr, old: Expr, new: Expr) -> Expr:
-    """The expression with one node (that very one) replaced."""
+    """Return the expression with the node ``old`` replaced, found by identity."""
     if expr is old:
         return new
     if isinstance(expr, App):
@@ -75,19 +76,19 @@ def swap(expr: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def less(transition: Transition, *names: str) -> Transition:
-    """The effect without some fields."""
+    """Return the transition with some fields left out of its effect."""
     rest = {key: expr for key, expr in transition.effect.items() if key not in names}
     return replace(transition, effect=rest)
 
 
 def unguarded(transition: Transition, name: str) -> Transition:
-    """The guard without a conjunct."""
+    """Return the transition without one guard conjunct."""
     rest = {key: expr for key, expr in transition.guard.items() if key != name}
     return replace(transition, guard=rest)
 
 
 def only_if(condition: Expr, mem: Mem) -> Mem:
-    """A move that forgets everything unless the condition holds."""
+    """Return a move that is empty unless the condition holds."""
 
     def shrink(span: Interval) -> Interval:
         return span if span is EMPTY else Interval(span.lo, ite(condition, span.hi, span.lo))
@@ -107,8 +108,8 @@ def _from(span: Interval, lo: Expr) -> Interval:
 
 
 def merged_cut(kv: Kv, n: Expr) -> t.Cut:
-    """`_free_tail` (#22862) and `_trim_overshoot` (#22900) as merged: every length is capped at n,
-    the cursor in the middle of a page that is given back already included."""
+    """Return the cut as merged in `_free_tail` (#22862) and `_trim_overshoot` (#22900): every
+    length is capped at n, even a cursor that then lies inside a page already freed."""
     gone = free(kv, ceil_page(n), ceil_page(kv.A))
     return t.Cut(n, gone, minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n))
 
@@ -135,15 +136,15 @@ _EXHIBITS = (
     Exhibit("22753-sticky-active",
             "lent is set by restore and not cleared when the turn is refused",
             lambda: changed(less(t.T_REFUSE, "slot.lent")), 7),
-    Exhibit("20070-unaligned-protected", "a restore takes all committed KV for the tree's",
+    Exhibit("20070-unaligned-protected", "a restore treats all committed KV as the tree's",
             lambda: _restore(effect={**t.T_RESTORE.effect, "req.Q": t.T_RESTORE.effect["req.C"]}),
             6),
     Exhibit("20476-restore-empties-slot",
-            "restore empties the slot: a refused turn loses the KV, and its lock stays",
+            "restore empties the slot: a refused turn loses the KV, and the KV's lock stays",
             lambda: _restore(effect={**t.T_RESTORE.effect, **t.no_slot}), 6),
-    Exhibit("20557-empty-key", "with an empty match key nothing is freed",
+    Exhibit("20557-empty-key", "if the match key is empty, nothing is freed",
             lambda: _restore(memory=(only_if(t.reusable > 0, _tail),)), 6),
-    Exhibit("22273-doomed-restores", "a doomed turn saves its one token over the slot",
+    Exhibit("22273-doomed-restores", "a doomed turn saves its one token over the slot's KV",
             lambda: changed(
                 replace(
                     t.T_DOOM,
@@ -151,7 +152,7 @@ _EXHIBITS = (
                         **t.T_DOOM.effect,
                         **assign((slot.C, ite(slot.holding, 1, 0)),
                                  (slot.A, ite(slot.holding, 1, 0)))})), 6),
-    Exhibit("22790a-abort-drops-row", "a mid-flight abort gives back the row only",
+    Exhibit("22790a-abort-drops-row", "an abort of a running turn gives back only the row",
             lambda: changed(replace(t.T_ABORT, memory=(give_row(req.row != NO_ROW),))), 5),
     Exhibit("22790b-first-turn-abort",
             "an abort of the first turn finds no slot and releases nothing",
@@ -159,66 +160,66 @@ _EXHIBITS = (
                 replace(t.T_ABORT,
                         memory=tuple(only_if(slot.holding, m) for m in t.T_ABORT.memory))), 5),
     Exhibit("22790c-history-at-create",
-            "the history is taken out when a turn is created, not when it finishes",
+            "the history is removed when a turn is created, not when it finishes",
             lambda: changed(
                 replace(t.T_SUBMIT, effect={**t.T_SUBMIT.effect, **assign((session.history, 0))})),
             6),
     Exhibit("22790d-two-in-flight", "nothing prevents a second turn in flight",
             lambda: changed(unguarded(t.T_SUBMIT, "idle")), 3),
     Exhibit("22790-merged",
-            "as merged: a stub, detached before it is matched, clears the live turn's claim",
+            "as merged: a stub, detached before the match, clears the live turn's in-flight flag",
             lambda: changed(replace(t.T_REJECT, effect=assign((session.inflight, FALSE)))), 3),
     Exhibit("21875a-close-releases-running", "a close releases the slot while a turn runs on it",
             lambda: changed(unguarded(t.T_CLOSE, "idle")), 3),
-    Exhibit("22862-no-free-tail", "what lies past the matched prefix is not freed",
+    Exhibit("22862-no-free-tail", "KV past the matched prefix is not freed",
             lambda: _restore(memory=()), 6),
     Exhibit("22862r-unaligned-free-tail",
-            "a cut frees from the position on instead of from the next page boundary",
+            "a cut frees from its own position on, not from the next page boundary",
             lambda: _restore(
                 memory=(Mem(Move.FREE, Interval(_kept, _tail.full.hi),
                             Interval(maximum(_kept, slot.E), _tail.swa.hi)),)),
             6, page_size=4),
     Exhibit("22862m-extra-minus-one",
-            "the matched prefix is one less than the key, which leaves the last token out already",
+            "the matched prefix is one token too short: the key already leaves out the last token",
             _one_less, 6),
     Exhibit("22862-merged",
-            "as merged: free_tail caps the cursor inside a page that is given back already",
+            "as merged: free_tail caps the cursor inside a page that was freed already",
             lambda: _restored(merged_cut(slot, t.reusable)), 9, page_size=2),
     Exhibit("22897-no-trim",
-            "a finishing speculative round leaves KV committed past the finished length",
+            "when a speculative round finishes a request, KV past the finished length stays "
+            "committed",
             lambda: changed(
                 replace(t.T_SAVE, memory=(),
                         effect={**t.T_SAVE.effect, **assign((slot.C, req.C), (slot.A, req.A))})),
             6),
     Exhibit("22900-trim-forgets-cursor",
-            "trim caps C and A and leaves the sliding-window cursor behind",
+            "trim caps C and A but not the sliding-window cursor",
             lambda: changed(
                 replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot.E, req.E))})), 7),
     Exhibit("22900-merged",
-            "as merged: trim caps the cursor inside a page that is given back already",
+            "as merged: trim caps the cursor inside a page that was freed already",
             _merged_save, 7, page_size=2),
     Exhibit("37502-parked-not-counted",
-            "a turn between two chunks is in neither batch and is not counted",
+            "a turn parked between two prefill chunks is in no batch and is not counted",
             lambda: figure(uncached,
                            ite((req.phase == MATCHED) | (req.phase == RUNNING), private(req), 0)),
             4),
-    Exhibit("26676-restore-does-nothing", "a restore reports success and hands over nothing",
+    Exhibit("26676-restore-does-nothing", "a restore reports success but gives the turn no KV",
             lambda: changed(less(t.T_RESTORE, "req.row", "req.C", "req.A", "req.Q", "req.E")), 6),
-    Exhibit("42571-double-free", "one page is named twice in one call to free",
+    Exhibit("42571-double-free", "a page is freed twice in a single call",
             lambda: changed(
                 replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))), 6),
     Exhibit("2954-double-unpin", "releasing a slot drops its tree lock twice",
             lambda: changed(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
             7),
     Exhibit("free-wrong-end",
-            "free_tail gives back as many pages as it should, from the wrong end: sums stay "
-            "balanced",
+            "free_tail frees the right number of pages from the wrong end: sums stay balanced",
             lambda: _restore(
                 memory=(Mem(Move.FREE, _from(_tail.full, slot.Q),
                             _from(_tail.swa, ceil_page(t.T_RESTORE.effect["slot.E"]))),)), 6),
     Exhibit("overlap-keeps-unknown",
-            "a retracted turn keeps in its slot the KV of a token whose result it drops",
+            "a retracted turn leaves in its slot the KV of a token whose result is dropped",
             lambda: changed(unguarded(t.T_RETRACT, "covered")), 6),
 )  # fmt: skip
 
-EXHIBITS: dict[str, Exhibit] = {each.name: each for each in _EXHIBITS}
+EXHIBITS: dict[str, Exhibit] = {exhibit.name: exhibit for exhibit in _EXHIBITS}

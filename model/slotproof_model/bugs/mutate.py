@@ -1,13 +1,12 @@
-"""The mutate reading: the spec with one thing wrong, to show that the proofs can fail.
+"""The mutate reading: the spec with one error, to show that the proofs can fail.
 
-Systematic mutants change one place of one transition: a guard conjunct or a
-field of the effect is dropped, a minimum becomes a maximum, ``<`` becomes ``≤``,
-a rounding is forgotten, a bound is off by one, a pool or a move is forgotten.
+Systematic mutants change one place of one transition. A guard conjunct or a field of the effect is
+dropped, a minimum becomes a maximum, ``<`` becomes ``≤``. A rounding is missing, a bound is off by
+one, a pool or a memory move is left out.
 
-Or one thing is taken for another: a length for its neighbour (C for A, Q for E), the slot's for the
-request's, one pool's figure for the other's, a parameter for another of the event; a rounding goes
-the other way, a phase is another. A transition has the effect, or the memory moves, of one of the
-same stage.
+Other mutants confuse two things. Pairs are a length and its neighbour (C and A, Q and E), slot and
+request, counts of the two pools, two parameters. A rounding goes the other way, or a phase is
+another phase. A transition has the effect, or the memory moves, of another of the same stage.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 @dataclass(frozen=True)
 class Mutant:
-    """One transition with one thing wrong."""
+    """One transition with one error."""
 
     name: str
     """``T-RESTORE/drop-guard/window``"""
@@ -40,8 +39,8 @@ class Mutant:
 
 
 def of_transition(transition: Transition) -> Iterator[Mutant]:
-    """Every systematic mutant of one transition, in a fixed order."""
-    return (each for each in _of(transition) if _own(each) or knows(each.transition))
+    """Yield every systematic mutant of one transition, in a fixed order."""
+    return (mutant for mutant in _of(transition) if _own(mutant) or knows(mutant.transition))
 
 
 def _of(t: Transition) -> Iterator[Mutant]:
@@ -118,7 +117,7 @@ _PLAIN = frozenset(
 
 
 def _own(mutant: Mutant) -> bool:
-    """Whether it can speak of no parameter but those of the transition."""
+    """Return True if the mutant cannot contain a parameter of another transition."""
     return mutant.kind in _PLAIN or (mutant.kind == "instead" and "param." not in mutant.name)
 
 
@@ -127,7 +126,7 @@ def _other(app: App, table: dict[Op, Op]) -> Expr | None:
 
 
 def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
-    """The expression with one place changed, for every place."""
+    """Yield the expression with one place changed, for every place."""
     if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
         yield ("off-by-one", ""), expr + 1
     for other in mistaken(expr):
@@ -144,7 +143,7 @@ def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
             yield place, App(expr.op, args)
 
 
-# One thing taken for another ------------------------------------------------------
+# Confusions -----------------------------------------------------------------------
 
 _ALL = {var.name: var for var in (*state.STATE, *state.FRAME, *state.CONFIG)}
 _NEIGHBOURS: dict[str, tuple[str, ...]] = {
@@ -159,21 +158,23 @@ _COUNTERPARTS = (
     {"slot": "req", "req": "slot", "full": "swa", "swa": "full"},
     {"session.history": "req.prompt", "req.prompt": "session.history"},
     {"param.u": "param.swa_u", "param.swa_u": "param.u", "param.q": "param.dup"},
-    {"param.dup": "param.swa_dup", "param.swa_dup": "param.dup", "param.swa_x": "param.swa_u"},
-    {"param.d": "param.k", "param.k": "param.d", "param.n": "param.k"},
+    {"param.locked": "param.swa_locked", "param.swa_locked": "param.locked"},
+    {"param.swa_u": "param.swa_locked"},
+    {"param.dup": "param.swa_dup", "param.swa_dup": "param.dup"},
+    {"param.d": "param.k", "param.k": "param.d", "param.sampled": "param.k"},
 )
 
 
 def mistaken(expr: Expr) -> Iterator[Expr]:
-    """What may be put in the place of an expression, itself and not what is in it.
+    """Yield expressions that could be mistaken for the whole expression.
 
     >>> from slotproof_model.spec.expr import show
-    >>> [show(each) for each in mistaken(state.slot.C)]
+    >>> [show(expr) for expr in mistaken(state.slot.C)]
     ['slot.A', 'req.C']
     """
     if isinstance(expr, Var):
         names = dict.fromkeys(_others(expr.name))
-        yield from (found for name in names if (found := _named(name, expr.sort)) is not None)
+        yield from (var for name in names if (var := _named(name, expr.sort)) is not None)
     elif isinstance(expr, App) and expr.op in (Op.CEIL, Op.FLOOR):
         yield App(Op.FLOOR if expr.op is Op.CEIL else Op.CEIL, expr.args)
     elif isinstance(expr, App) and expr.op is Op.EQ and same(expr.args[0], state.req.phase):
@@ -196,12 +197,12 @@ def _others(name: str) -> Iterator[str]:
 def _named(name: str, sort: Sort) -> Var | None:
     if name.startswith("param."):
         return Var(name)
-    found = _ALL.get(name)
-    return found if found is not None and found.sort is sort else None
+    var = _ALL.get(name)
+    return var if var is not None and var.sort is sort else None
 
 
 def sibling_parts(transition: Transition) -> Iterator[tuple[str, str, Transition]]:
-    """Which part, whose, and the transition with it."""
+    """Yield (replaced part, ID of the transition that the part comes from, changed transition)."""
     for other in TRANSITIONS.values():
         if other is transition or other.stage != transition.stage:
             continue
@@ -212,7 +213,7 @@ def sibling_parts(transition: Transition) -> Iterator[tuple[str, str, Transition
 
 
 def knows(transition: Transition) -> bool:
-    """Whether it has the parameters that it speaks of."""
+    """Return True if the transition declares every parameter that its formulas use."""
     formulas = (*transition.full_guard.values(), *transition.full_effect.values())
     spoken = {name for expr in formulas for name in variables(expr) if name.startswith("param.")}
     return spoken <= {var.name for var in transition.params}

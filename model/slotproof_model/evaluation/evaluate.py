@@ -1,6 +1,6 @@
-"""The evaluate reading: the spec on plain integers, compiled once per page size.
+"""The evaluate reading: the spec compiled to Python on plain integers, once per page size.
 
-A state is a vector ``v`` (see ``layout``), parameters are a dictionary ``p``.
+A state is a vector ``v`` (see ``layout``). Parameters are a dictionary ``p``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Params = Mapping[str, int]
 
 @lru_cache(1 << 16)
 def source(expr: Expr, page_size: int) -> str:
-    """Python source that computes the expression on ``v`` and ``p``.
+    """Return Python source of the expression over ``v`` and ``p``.
 
     >>> source(state.private(state.slot), 4) == (
     ...     f"(-(-v[{INDEX['slot.A']}] // 4) * 4 - v[{INDEX['slot.Q']}])")
@@ -68,7 +68,7 @@ def _define(name: str, args: str, lines: Iterable[str]) -> Callable[..., Any]:
 
 
 def compiled(expr: Expr, page_size: int, args: str = "v, p") -> Callable[..., int]:
-    """One formula; ``args`` are ``v, w`` where it speaks of the state after, too.
+    """Compile one formula. ``args`` is ``v, w`` for a formula over the states before and after.
 
     >>> compiled(state.has_kv, 1)([0] * len(INDEX), {})
     False
@@ -82,14 +82,14 @@ class Step:
 
     transition: Transition
     blocked: Callable[[Vector, Params], str | None]
-    """The name of the first guard conjunct that fails, or ``None``."""
+    """Function that returns the name of the first guard conjunct that fails, or ``None``."""
     apply: Callable[[Vector, Params], None]
-    """Performs the effect on the vector in place. Does not look at the guard."""
+    """Function that performs the effect on the vector in place, whether or not the guard holds."""
 
 
 @cache
 def steps(page_size: int) -> dict[str, Step]:
-    """Every transition by ID.
+    """Return every transition by ID, compiled.
 
     >>> empty = [0] * len(INDEX)
     >>> steps(4)["T-RESTORE"].blocked(empty, {})
@@ -98,13 +98,13 @@ def steps(page_size: int) -> dict[str, Step]:
     >>> empty[INDEX["session.open"]]
     1
     """
-    return {id_: compile_step(each, page_size) for id_, each in TRANSITIONS.items()}
+    return {id_: compile_step(transition, page_size) for id_, transition in TRANSITIONS.items()}
 
 
 def compile_step(transition: Transition, page_size: int, like: Step | None = None) -> Step:
-    """Compile guard and effect of any transition (a mutated one, too).
+    """Compile guard and effect of any transition, including mutants.
 
-    ``like``: one that is compiled, of which what is the same is taken.
+    ``like``: a compiled transition, whose functions serve for equal parts.
 
     >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(INDEX), {})
     """
@@ -140,9 +140,9 @@ def _check(kind: Kind, args: str, page_size: int) -> Callable[..., Any]:
 
 @cache
 def state_check(page_size: int) -> StateCheck:
-    """All conjuncts of state invariants at once: (invariant, conjunct) of each that fails.
+    """Return a function that checks all state conjuncts: (invariant, conjunct) for every failure.
 
-    Conjuncts over an arbitrary page are left to the page oracle, which looks at all of them.
+    Conjuncts over an arbitrary page are left to the page oracle, which looks at all pages.
 
     >>> state = [0] * len(INDEX)
     >>> state[INDEX["full.available"]] = 1  # of a pool of none
@@ -154,7 +154,7 @@ def state_check(page_size: int) -> StateCheck:
 
 @cache
 def step_check(page_size: int) -> StepCheck:
-    """All conjuncts of step invariants on the state before (v) and after (w).
+    """Return a function that checks all step conjuncts on the states before (v) and after (w).
 
     >>> before, after = [0] * len(INDEX), [0] * len(INDEX)
     >>> before[INDEX["session.open"]] = after[INDEX["session.open"]] = 1
@@ -167,25 +167,25 @@ def step_check(page_size: int) -> StepCheck:
 
 @cache
 def contributions(page_size: int) -> Callable[[Vector], tuple[int, ...]]:
-    """What the actor in the vector adds to the frame of the others, in the frame's order."""
+    """Return a function that computes an actor's share of other actors' frames, in frame order."""
     values = ", ".join(source(expr, page_size) for expr in state.CONTRIBUTIONS.values())
     return _define("contributions", "v", [f"return ({values})"])
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The guard conjuncts that need no parameter, to count which ways they were seen."""
+    """Guard conjuncts without a parameter, to count which of their outcomes were seen."""
 
     names: tuple[tuple[str, str], ...]
     evaluate: Callable[[Vector], int]
-    """A bit per name: whether the conjunct holds."""
+    """Function that returns an integer with bit i set where conjunct i of ``names`` holds."""
 
 
 @cache
 def outcomes(page_size: int) -> Outcomes:
-    """Guard conjuncts over the state alone."""
+    """Return the guard conjuncts over the state alone."""
     names: list[tuple[str, str]] = []
-    terms: Counter[str] = Counter()  # the bits of each: many transitions have the same conjunct
+    terms: Counter[str] = Counter()  # Bits per term, because many transitions share a conjunct.
     for transition in TRANSITIONS.values():
         for name, expr in transition.full_guard.items():
             if not any(var.startswith("param.") for var in variables(expr)):

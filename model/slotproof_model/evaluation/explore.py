@@ -1,13 +1,12 @@
 """The explore reading: all states of the spec within small bounds, and all steps between them.
 
-A bound set says who is there (sessions, requests without one), how much memory there is, and which
-numbers clients, scheduler and tree may choose. Within it nothing is sampled: every value that the
-guards allow is tried. Sessions are interchangeable, and so are requests and rows: states that
-differ by names only are one state, and equal actors take a step once.
+``Bounds`` determine the actors (sessions, requests without a session), the memory, and the numbers
+chosen by clients, scheduler and tree. Nothing is sampled: every value allowed by the guards is
+tried. Sessions are interchangeable, and so are requests and rows. States that differ by names only
+are one state, and equal actors take a step once.
 
-By framing, a step depends only on what one actor sees (the pools, itself, the sum of all others).
-So the steps of such a *view* are computed once, however many states show it: that makes exhaustive
-exploration affordable.
+A step depends only on an actor's view: the pools, the actor itself, the sum of all others. The
+steps of a *view* are computed once for all states, which makes exhaustive exploration affordable.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
-NOBODY = frozenset(id_ for id_, each in TRANSITIONS.items() if not each.has_actor)
-"""Steps of the tree: no actor takes them."""
+NOBODY = frozenset(id_ for id_, transition in TRANSITIONS.items() if not transition.has_actor)
+"""Transitions of the tree, taken by no actor."""
 SESSION, REQUEST = (
-    frozenset(id_ for id_, each in TRANSITIONS.items() if each.starts == actor)
+    frozenset(id_ for id_, transition in TRANSITIONS.items() if transition.starts == actor)
     for actor in ("session", "request")
 )
-"""Steps that bring an actor of one sort to life."""
+"""Transitions that create a session, and transitions that create a request without a session."""
 _HISTORY, _OUTPUT = INDEX["session.history"], INDEX["req.output"]
 _EVICTABLE, _PROTECTED = INDEX["full.evictable"], INDEX["full.protected"]
 _SWA_EVICTABLE, _SWA_PROTECTED = INDEX["swa.evictable"], INDEX["swa.protected"]
@@ -39,7 +38,7 @@ _SWA_EVICTABLE, _SWA_PROTECTED = INDEX["swa.evictable"], INDEX["swa.protected"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """One closed little world. Lengths in tokens unless they say pages."""
+    """Bounds of one small world. Lengths are tokens, except ``pages`` and ``tree``."""
 
     name: str = ""
     sessions: int = 2
@@ -47,22 +46,22 @@ class Bounds:
     """Requests without a session, stubs and doomed turns included."""
     page_size: int = 1
     pages: int = 6
-    """Of the full pool, and of the sliding-window pool where there is one."""
+    """Pages of the full pool, and of the sliding-window pool if the model has a window."""
     tree: int = 6
-    """Pages that the prefix tree may hold, of either pool."""
+    """Limit of pages in the prefix tree, per pool."""
     rows: int = 2
     width: int = 3
-    """Positions of a row: bounds every KV length."""
+    """Number of positions in a row, which limits every KV length."""
     new: tuple[int, ...] = (1,)
-    """How many tokens a turn may add to the history."""
+    """Numbers of tokens that a turn may add to the history."""
     prompt: tuple[int, ...] = (1,)
     """Prompt lengths of requests without a session."""
     output: int = 1
-    """Output tokens of a request at most; speculative overshoot counts."""
+    """Limit of a request's output tokens. Speculative overshoot counts."""
     history: int = 2
-    """A session takes no turn beyond it."""
+    """Limit of a session's history."""
     draft: int = 0
-    """Tokens that a speculative round allocates or commits at most; 0: plain decoding."""
+    """Limit of tokens allocated or committed by a speculative round. 0: plain decoding."""
     window: int = 0
     profile: str = "reference"
 
@@ -76,11 +75,11 @@ class Bounds:
 
     @property
     def pools(self) -> Values:
-        """The initial figures."""
+        """Counts of pools and rows in the initial state."""
         return layout.initial_pools(self.tokens, self.tokens if self.window else 0, self.rows)
 
     def values(self, name: str) -> Sequence[int]:
-        """Every value that a parameter may have here; the guards choose among them.
+        """Return every value of a parameter within the bounds, to be filtered by the guards.
 
         >>> list(Bounds(page_size=2, pages=2).values("u"))
         [0, 2, 4]
@@ -88,7 +87,7 @@ class Bounds:
         if name.startswith("swa_") and not self.window:
             return (0,)
         one_by_one: dict[str, Sequence[int]] = {
-            "row": (0,),  # rows are interchangeable: every actor calls its own 0
+            "row": (0,),  # rows are interchangeable: every actor's row is 0
             "new": self.new,
             "prompt": self.prompt,
             "sampled": (0, 1),
@@ -100,7 +99,7 @@ class Bounds:
         return one_by_one.get(name) or range(0, self.tokens + 1, self.page_size)
 
     def allows(self, after: Sequence[int]) -> bool:
-        """Whether a vector is within the bounds that no guard knows of."""
+        """Return True if a vector is within the bounds that no guard checks."""
         return (
             after[_HISTORY] <= self.history
             and after[_OUTPUT] <= self.output
@@ -110,27 +109,27 @@ class Bounds:
 
 
 class Move(NamedTuple):
-    """One step of one actor: the parameters chosen, and what it makes of pools and actor."""
+    """One step of one actor: the chosen parameters, and the new pools and actor."""
 
     transition: str
     params: Values
     pools: Values
     actor: Values
     prompt: int | None
-    """A request goes on alone with this prompt."""
+    """Prompt length of a detached request, or ``None``."""
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """A transition whose guard is asked as soon as its parameters are chosen, one by one."""
+    """A transition whose guard is checked parameter by parameter, as soon as possible."""
 
     step: Step
     domains: tuple[Sequence[int], ...]
     levels: tuple[Step, ...]
-    """Level n: the guard conjuncts that the first n parameters decide."""
+    """Level n: the guard conjuncts that need only the first n parameters."""
 
     def legal(self, view: Vector) -> Iterator[Params]:
-        """Every choice of parameters that the guard allows. One dictionary, reused."""
+        """Yield every choice of parameters allowed by the guard, in one reused dictionary."""
         params: dict[str, int] = {}
         if self.levels[0].blocked(view, params) is None:
             yield from self._rest(view, params, 0)
@@ -164,24 +163,24 @@ def _choice(transition: Transition, bounds: Bounds) -> _Choice:
 
 
 class Moves:
-    """All steps within the bounds, by view."""
+    """All steps within the bounds, cached by view."""
 
     def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition]) -> None:
         self.bounds = bounds
-        self._choices = {id_: _choice(each, bounds) for id_, each in transitions.items()}
+        self._choices = {id_: _choice(step, bounds) for id_, step in transitions.items()}
         self._known: dict[tuple[Values, frozenset[str]], tuple[Move, ...]] = {}
 
     def names(self, transition: str) -> tuple[str, ...]:
-        """The parameters of a transition, in the order in which a move has them."""
+        """Return the names of a transition's parameters, in the order of a move."""
         return self._choices[transition].step.transition.names
 
     def of(self, view: Values, births: frozenset[str]) -> tuple[Move, ...]:
-        """What whoever sees this can do; ``births``: steps that only its sort takes."""
+        """Return the steps from a view. ``births``: transitions only for this kind of actor."""
         key = (view, births)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = tuple(self._compute(list(view), births))
-        return found
+        moves = self._known.get(key)
+        if moves is None:
+            moves = self._known[key] = tuple(self._compute(list(view), births))
+        return moves
 
     def _compute(self, view: Vector, births: frozenset[str]) -> Iterator[Move]:
         others = (NOBODY | SESSION | REQUEST) - births
@@ -204,7 +203,7 @@ class Moves:
 
 
 class CanonicalState(NamedTuple):
-    """A state up to names: actors of a kind are sorted, and absent ones are empty."""
+    """A state up to names: actors of a kind are sorted, and absent actors are empty."""
 
     pools: Values
     sessions: tuple[Values, ...]
@@ -213,7 +212,7 @@ class CanonicalState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stride:
-    """One step of a path, and where it leads."""
+    """One step of a path, and its target state."""
 
     transition: str
     params: dict[str, int]
@@ -221,7 +220,7 @@ class Stride:
 
 
 class Explorer:
-    """Steps of one bound set; what it computes for a view it computes once."""
+    """Steps within one set of bounds, computed once per view."""
 
     def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITIONS) -> None:
         self.bounds = bounds
@@ -235,8 +234,8 @@ class Explorer:
         return CanonicalState(bounds.pools, empty * bounds.sessions, empty * bounds.requests)
 
     def views(self, at: CanonicalState) -> Iterator[tuple[Values, frozenset[str], Values | None]]:
-        """What the tree and each different actor sees, what only it can do, and who it is."""
-        shares = [self.share(each) for each in (*at.sessions, *at.requests)]
+        """Yield (view, births, values) of every distinct actor, then of the tree."""
+        shares = [self.share(values) for values in (*at.sessions, *at.requests)]
         total = [sum(column) for column in zip(*shares, strict=True)]
         longest = layout.two_longest(shares)
         for births, actors in ((SESSION, at.sessions), (REQUEST, at.requests)):
@@ -247,19 +246,19 @@ class Explorer:
         yield (*at.pools, *EMPTY_ACTOR, *rest, *self._constants), NOBODY, None
 
     def share(self, actor: Values) -> Values:
-        """What an actor adds to the frame of the others."""
-        found = self._shares.get(actor)
-        if found is None:
+        """Return an actor's share of the frame of all others."""
+        share = self._shares.get(actor)
+        if share is None:
             vector = layout.by_itself(actor, self._constants)
-            found = self._shares[actor] = tuple(map(int, self._contributions(vector)))
-        return found
+            share = self._shares[actor] = tuple(map(int, self._contributions(vector)))
+        return share
 
     def stride(self, move: Move, target: CanonicalState) -> Stride:
         names = self.moves.names(move.transition)
         return Stride(move.transition, dict(zip(names, move.params, strict=True)), target)
 
     def path(self, came_from: CameFrom, at: CanonicalState) -> list[Stride]:
-        """The way from the initial state, as short as any."""
+        """Return a shortest path from the initial state."""
         strides: list[Stride] = []
         edge = came_from[at]
         while edge is not None:
@@ -271,7 +270,7 @@ class Explorer:
     def after(
         self, at: CanonicalState, actor: Values | None, births: frozenset[str], move: Move
     ) -> CanonicalState | None:
-        """Where the step leads; ``None`` if there is no place for a request that goes on alone."""
+        """Return the state after the step, or ``None`` without room for a detached request."""
         sessions, requests = at.sessions, at.requests
         if births is SESSION:
             sessions = _replaced(sessions, actor, move.actor)
@@ -291,4 +290,4 @@ def _replaced(actors: tuple[Values, ...], old: Values | None, new: Values) -> tu
 
 
 CameFrom = dict[CanonicalState, tuple[CanonicalState, Move] | None]
-"""The first way to each state: the state before, and the move."""
+"""First edge to every state: the previous state and the move, or ``None`` for the initial state."""

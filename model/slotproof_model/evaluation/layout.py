@@ -1,7 +1,7 @@
-"""Where the variables of a state stand in a vector, so that nobody else has to count.
+"""Order of the state's variables in a vector.
 
-A *vector* is what one actor sees: pools and rows, the actor, the frame, the configuration.
-An actor's *values* are its part of it.
+A *vector* is one actor's view: pools and rows, the actor, the frame, the configuration. An actor's
+*values* are the part of the vector with the actor's own variables.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Vector = list[int]
 Values = tuple[int, ...]
 
 LAYOUT: tuple[str, ...] = tuple(var.name for var in state.SEEN)
-"""The variables, in their order."""
+"""Variables of a vector, in order."""
 INDEX: dict[str, int] = {name: index for index, name in enumerate(LAYOUT)}
-"""Where each stands in a vector."""
+"""Index of a variable in a vector."""
 POOLS = slice(0, len(state.POOLS))
 ACTOR = slice(POOLS.stop, len(state.STATE))
 OWN: dict[str, int] = {var.name: index for index, var in enumerate(state.ACTOR)}
-"""Where each of an actor's variables stands among its values."""
+"""Index of an actor's variable among the actor's values."""
 
 
 def _part(group: Iterable[Var]) -> slice:
@@ -32,24 +32,24 @@ def _part(group: Iterable[Var]) -> slice:
 SESSION = _part(state.session)
 SLOT = _part(state.slot)
 REQUEST = _part(state.req)
-"""Parts of an actor's values."""
+"""Slices of an actor's values."""
 
 
 def _numbers(formulas: Iterable[Expr], totals: Mapping[str, int]) -> Values:
-    """The values of constants and totals."""
+    """Return the values of constants and totals."""
     return tuple(
-        totals[each.name] if isinstance(each, Var) else int(each.value)
-        for each in formulas
-        if isinstance(each, (Const, Var))
+        totals[formula.name] if isinstance(formula, Var) else int(formula.value)
+        for formula in formulas
+        if isinstance(formula, (Const, Var))
     )
 
 
 EMPTY_ACTOR: Values = _numbers((state.INITIAL[var.name] for var in state.ACTOR), {})
-"""Nobody: what an actor was before it began and is after it ended."""
+"""Values of an absent actor, before its beginning and after its end."""
 
 
 def initial_pools(full: int, swa: int, rows: int) -> Values:
-    """The figures of pools and rows of which everything is free.
+    """Return the initial counts of pools and rows, all free.
 
     >>> initial_pools(full=64, swa=0, rows=4)
     (64, 64, 0, 0, 0, 0, 0, 0, 4, 4)
@@ -59,7 +59,7 @@ def initial_pools(full: int, swa: int, rows: int) -> Values:
 
 
 def alone(prompt: int) -> Values:
-    """The values of a request that goes on alone.
+    """Return the values of a detached request.
 
     >>> alone(9)[OWN["req.prompt"]]
     9
@@ -68,7 +68,7 @@ def alone(prompt: int) -> Values:
 
 
 def by_itself(values: Sequence[int], constants: Sequence[int]) -> Vector:
-    """A vector in which only the actor and the configuration count."""
+    """Return the vector of an actor by itself, with zero for pools and frame."""
     return [*_NO_POOLS, *values, *NO_FRAME, *constants]
 
 
@@ -81,12 +81,12 @@ _LONGEST = [var.name for var in state.FRAME].index(state.frame.lock_max.name)
 
 
 def locks(share: Sequence[int]) -> int:
-    """Of what an actor adds to the frame of the others: the longest prefix that it locks."""
+    """Return the longest locked prefix in an actor's share of the frame."""
     return share[_LONGEST]
 
 
 def two_longest(shares: Iterable[Sequence[int]]) -> tuple[int, int]:
-    """The longest locks of two different actors."""
+    """Return the lengths of the longest locks of two different actors."""
     first = second = 0
     for share in shares:
         length = share[_LONGEST]
@@ -97,12 +97,12 @@ def two_longest(shares: Iterable[Sequence[int]]) -> tuple[int, int]:
     return first, second
 
 
-def others(total: Sequence[int], longest: tuple[int, int], mine: Sequence[int] | None) -> Vector:
-    """The frame of an actor: all shares but its own, added up; of locks the longest."""
-    if mine is None:
+def others(total: Sequence[int], longest: tuple[int, int], own: Sequence[int] | None) -> Vector:
+    """Return the frame of an actor: the sum of all other shares, and the longest other lock."""
+    if own is None:
         frame = list(total)
         frame[_LONGEST] = longest[0]
         return frame
-    frame = [both - own for both, own in zip(total, mine, strict=True)]
-    frame[_LONGEST] = longest[mine[_LONGEST] == longest[0]]
+    frame = [both - own for both, own in zip(total, own, strict=True)]
+    frame[_LONGEST] = longest[own[_LONGEST] == longest[0]]
     return frame

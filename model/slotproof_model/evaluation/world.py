@@ -1,6 +1,6 @@
 """The spec's world: pools, rows, and any number of actors, moved by transitions.
 
-Each transition is applied to one actor, with all others summed up in the frame.
+A transition is applied to one actor, with all others summed up in the frame.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _FIGURES = tuple(var.name for var in state.POOLS)
 
 
 class Problem(NamedTuple):
-    """Something the spec does not allow."""
+    """A violation of the spec."""
 
     invariant: str
     conjunct: str
     detail: str
     guard: str | None = None
-    """Its conjunct that does not hold."""
+    """Guard conjunct that fails."""
     variable: str | None = None
     spec: int | None = None
     engine: int | None = None
-    """Of a variable that an event contradicts: its value, and what the event says."""
+    """Values of ``variable`` in the spec and in the event."""
 
 
 @dataclass(frozen=True)
 class Constants:
-    """What does not change during a run. Tokens."""
+    """Constants of a run, in tokens."""
 
     page_size: int
     width: int
@@ -64,8 +64,8 @@ class Constants:
 class World:
     """A state with any number of actors.
 
-    ``actors`` maps a session's id, or the id of a request without a session
-    with a leading ``/``, to its values.
+    ``actors`` maps an ID to the actor's values: a session's ID, or ``/`` and the ID of a request
+    without a session.
     """
 
     def __init__(self, constants: Constants, pools: Iterable[int]) -> None:
@@ -74,20 +74,21 @@ class World:
         self.actors: dict[str, Vector] = {}
         self.shares: dict[str, Values] = {}
         self.total = [0] * len(state.FRAME)
-        """Of all shares: what an actor sees of the others follows without looking at each."""
+        """Sum of all shares, from which any actor's frame follows without a loop over the actors.
+        """
         self._longest: tuple[int, int] | None = (0, 0)
         """The two longest locked prefixes, if known."""
         self.writers: dict[str, str] = {}
-        """Which transition wrote a figure or an actor last."""
+        """Last transition that wrote a count or an actor, by the name of either."""
         self._constants = list(constants.vector)
         self._contributions = contributions(constants.page_size)
         self.steps: Mapping[str, Step] = steps(constants.page_size)
-        """How transitions are carried out; others than those of the spec explain an engine."""
+        """Compiled transitions, by ID. Deviations take their place to explain an engine."""
         self._state_check = state_check(constants.page_size)
         self._step_check = step_check(constants.page_size)
 
     def put(self, key: str, values: Vector) -> None:
-        """Set an actor's values; an actor that is no more is dropped."""
+        """Set an actor's values. An absent actor's values remove the actor."""
         share: Values | None = None
         old = self.shares.pop(key, None)
         self.actors.pop(key, None)
@@ -95,31 +96,31 @@ class World:
             share = self._contributions(layout.by_itself(values, self._constants))
             self.actors[key], self.shares[key] = values, share
         if share == old:
-            return  # what the others see is the same
+            return  # The frames of other actors do not change.
         new, old = share or layout.NO_FRAME, old or layout.NO_FRAME
         self.total = [a + b - c for a, b, c in zip(self.total, new, old, strict=True)]
         if layout.locks(new) or layout.locks(old):
             self._longest = None
 
     def frame(self, key: str | None) -> Vector:
-        """Every actor but one, summed up."""
+        """Return the frame of an actor: the sum of all other actors."""
         if self._longest is None:
             self._longest = layout.two_longest(self.shares.values())
-        mine = self.shares.get(key) if key is not None else None
-        return layout.others(self.total, self._longest, mine)
+        own = self.shares.get(key) if key is not None else None
+        return layout.others(self.total, self._longest, own)
 
     def vector(self, key: str | None) -> Vector:
-        """The full state vector as the actor sees it."""
+        """Return the full state vector as seen by the actor."""
         values = self.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
         return [*self.pools, *values, *self.frame(key), *self._constants]
 
     def apply(
         self, transition: str, sid: str | None, rid: str | None, params: Mapping[str, int]
     ) -> list[Problem]:
-        """Perform a transition if its guard allows it, else say what forbids it.
+        """Perform a transition, and return the problems.
 
-        A guard that fails is reported and the effect is performed all the same,
-        so that later steps are compared with what the engine says it did.
+        A guard that fails is a problem. The effect is performed nonetheless, because later events
+        report the state after the engine's step.
 
         >>> from slotproof_model.spec.profiles import PROFILES
         >>> constants = Constants(page_size=1, width=48, window=0, profile=PROFILES["reference"])
@@ -134,12 +135,13 @@ class World:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
         names = step.transition.names
         if missing := [name for name in names if not isinstance(params.get(name), int)]:
-            text = f"{transition} came without {', '.join(sorted(missing))}"
+            text = f"the event {transition} lacks {', '.join(sorted(missing))}"
             return [Problem("INV-STEP", "unknown", text)]
         key = self.key(transition, sid, rid)
         born = step.transition.starts in ("session", "request")
         if key is not None and key not in self.actors and not born:
-            return [Problem("INV-STEP", "unknown", f"{transition} of {key}, which does not exist")]
+            text = f"the event {transition} names {key}, which does not exist"
+            return [Problem("INV-STEP", "unknown", text)]
         before = self.vector(key)
         problems = []
         blocked = step.blocked(before, params)
@@ -164,11 +166,11 @@ class World:
         return problems
 
     def blocked(self, transition: str, key: str) -> str | None:
-        """What forbids a transition that has no parameters; ``None`` if it may happen now."""
+        """Return the failed guard conjunct of a transition without parameters, or ``None``."""
         return self.steps[transition].blocked(self.vector(key), {})
 
     def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
-        """Which actor an event speaks of."""
+        """Return the key of an event's actor, or ``None`` for an event of the tree."""
         known = TRANSITIONS.get(transition)
         if known is not None and not known.has_actor:
             return None
@@ -178,7 +180,8 @@ class World:
         return sid
 
     def violations(self) -> list[tuple[str | None, str, str]]:
-        """Return state invariants that do not hold: (the first actor that sees it, both names)."""
+        """Return violated state invariants, as (first actor with the violation, invariant,
+        conjunct)."""
         first: dict[tuple[str, str], str | None] = {}
         for key in self.actors or (None,):
             for broken in self._state_check(self.vector(key)):
@@ -187,7 +190,7 @@ class World:
 
 
 def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> Iterator[Problem]:
-    """Lengths that the event says the KV has after it, where the spec says otherwise."""
+    """Yield a problem for every KV length in the event that differs from the spec."""
     whose = "req" if after[_PHASE] >= state.MATCHED else "slot"
     for name in ("C", "A", "Q", "E"):
         said = params.get(name)

@@ -20,7 +20,7 @@ Places == {n * P : n \in 0 .. (width + P - 1) \div P}
 
 \* ----
 
-(* Pages by number, of one pool. 0 is no page. An entry of a row that does not count is 0. *)
+(* Pages of one pool, by number. 0 is no page. An entry that does not count is 0. *)
 
 Empty(total) ==
   [free |-> 1 .. (total \div P), tree |-> {},
@@ -30,20 +30,20 @@ Between(low, high) == {at \in Places : low <= at /\ at < high}
 At(l, a, S) == {l.row[a][at] : at \in S} \ {0}
 Lowest(S) == CHOOSE p \in S : \A each \in S : p <= each
 
-\* the row's pages in [low, high) become free
+\* The row's pages in [low, high) become free.
 Freed(l, a, low, high) ==
   LET S == Between(low, high) IN
   [l EXCEPT !.free = @ \cup At(l, a, S),
             !.row[a] = [at \in Places |-> IF at \in S THEN 0 ELSE l.row[a][at]]]
-\* they become the tree's
+\* The row's pages in [low, high) become the tree's.
 Shared(l, a, low, high) == [l EXCEPT !.tree = @ \cup At(l, a, Between(low, high))]
-\* free pages go to the row; one is as good as another
+\* Free pages go to the row. All free pages are interchangeable.
 RECURSIVE Taken(_, _, _, _)
 Taken(l, a, low, high) ==
   IF low >= high \/ l.free = {} THEN l
   ELSE LET p == Lowest(l.free) IN
        Taken([l EXCEPT !.free = @ \ {p}, !.row[a][low] = p], a, low + P, high)
-\* the row points to pages of the tree: to each at most once, and wherever it needs one
+\* The row points to pages of the tree, to no page twice, and at every position in need.
 Pointed(l, a, low, high, y, Needs(_, _)) ==
   LET S == Between(low, high)
       T == l.tree \ At(l, a, Places \ S)
@@ -51,7 +51,7 @@ Pointed(l, a, low, high, y, Needs(_, _)) ==
         f \in {f \in [S -> T \cup {0}] :
           /\ \A i \in S : (Needs(y, i) /\ "found" \in Kept) => f[i] # 0
           /\ \A i, j \in S : (i # j /\ f[i] # 0) => f[i] # f[j]}}
-\* what the lock must cover, and what it may
+\* Pages that the lock must cover, and pages that it may cover.
 Must(l, a, y, Needs(_, _)) == At(l, a, {at \in Places : Needs(y, at)}) \cap l.tree
 May(l, a, y) == At(l, a, Between(0, OwnQ(y))) \cap l.tree
 Locked(l, a, u, y, Needs(_, _)) ==
@@ -61,14 +61,14 @@ Locked(l, a, u, y, Needs(_, _)) ==
         D \in {D \in SUBSET (May(l, a, y) \ l.lock[a]) :
           /\ must \subseteq D
           /\ "first_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* the lock is dropped as a whole; an insert may drop what the window has left
+\* The lock is dropped as a whole. An insert may drop pages outside the window.
 Unlocked(l, a, u, y, Needs(_, _), again) ==
   LET others == LockedBy(l, Actors \ {a})
       gone == IF ~HasLock(y) THEN {IF "released" \in Kept THEN l.lock[a] ELSE {}}
               ELSE IF again THEN SUBSET (l.lock[a] \ Must(l, a, y, Needs)) ELSE {{}}
   IN {[l EXCEPT !.lock[a] = @ \ D] :
         D \in {D \in gone : "last_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* the tree gives up pages that nobody locks
+\* The tree evicts unlocked pages.
 Evicted(l, n) ==
   LET T == IF "unpinned" \in Kept THEN l.tree \ LockedBy(l, Actors) ELSE l.tree IN
   {[l EXCEPT !.tree = @ \ E, !.free = @ \cup E] :
@@ -83,7 +83,7 @@ MyRow(x) == IF HasKv(x) THEN x.req_row ELSE x.slot_row
 RowsOf(x) == (IF x.slot_holding THEN {x.slot_row} ELSE {})
   \cup (IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN {x.req_row} ELSE {})
 
-\* what the number of pages and the lengths of everybody say of a pool
+\* Invariants of one pool: numbers of pages, and lengths of all actors.
 PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, _)) ==
   LET owned == [a \in Actors |->
         IF ActorHasKv(seen[a]) THEN {at \in Places : Owns(seen[a], at)} ELSE {}]

@@ -1,15 +1,15 @@
-r"""The spec as a TLA+ module with several actors, which share the pages and the rows.
+"""The spec as a TLA+ module with several actors that share pages and rows.
 
-Each actor is written out, and what it sees of the others is their sum; pages have numbers, a row
-has entries, a lock is a set of pages. So a model checker tests what the proofs take from the frame
-and from one arbitrary page: that figures count pages, that an actor which stands still keeps its
-pages, its locks and its row. A test reads the module back with a parser of TLA+, and evaluates
-guards, effects and invariants beside the spec.
+Every actor is written out, and sees the sum of the others. Pages have numbers, a row has entries, a
+lock is a set of pages. A model checker thus tests two assumptions of the proofs: the frame and the
+arbitrary page. Counts must agree with pages, and an actor at rest must not lose pages, locks or
+row. A test parses the module with a TLA+ parser, and compares guards, effects and invariants with
+the spec.
 
-Guards, effects, intervals of memory moves and invariants of figures come from the tree. What a move
-does to named pages is written by hand, in ``by_hand.tla``, from the words of ``memory.Move``, not
-from ``pages``: the two are to agree. Which rules of ``pages`` the choices keep is a constant
-(``Kept``).
+Guards, effects, intervals of memory moves and invariants about counts come from the expression
+trees. The effect of a move on numbered pages is written by hand in ``by_hand.tla``. It follows the
+text of ``memory.Move`` and not ``pages``, so that the two check each other. ``Kept`` is the set of
+rules of ``pages`` that the choices obey.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ from slotproof_model.text.named import named
 
 MODULE = "SlotproofActors"
 BY_HAND = Path(__file__).with_name("by_hand.tla")
-"""Three parts: the vocabulary, what moves do to named pages, and what holds of them."""
+"""Three parts: the vocabulary, the effect of moves on numbered pages, the invariants of pages."""
 _FIGURES = tuple(var for var in state.POOLS if var not in frozenset(state.TOTALS))
 _FIELDS = {identifier(var.name) for var in (*_FIGURES, *state.ACTOR, *state.FRAME)}
-_NAMED = {each.symbol for each in named() if not about(each.expr)}
+_NAMED = {term.symbol for term in named() if not about(term.expr)}
 _WORD = re.compile(r"\b([A-Za-z_]\w*)('?)")
 
 
 def of_record(text: str) -> str:
-    """Formulas of ``tla_formula`` about the record ``x``, with a prime about ``y``.
+    r"""Rewrite a TLA+ formula to read variables of the record ``x``, or of ``y`` if primed.
 
-    >>> of_record("slot_C <= Known /\\\\ width < req_A'")
-    'x.slot_C <= Known(x) /\\\\ width < y.req_A'
+    >>> of_record("slot_C <= Known /\\ width < req_A'")
+    'x.slot_C <= Known(x) /\\ width < y.req_A'
     """
 
-    def swap(found: re.Match[str]) -> str:
-        name, prime = found.groups()
+    def swap(match: re.Match[str]) -> str:
+        name, prime = match.groups()
         record = "y" if prime else "x"
         if name in _FIELDS:
             return f"{record}.{name}"
-        return f"{name}({record})" if name in _NAMED else found[0]
+        return f"{name}({record})" if name in _NAMED else match[0]
 
     return _WORD.sub(swap, text)
 
 
 def _list(expr: Expr, indent: int) -> list[str]:
-    """A formula as bullets."""
+    """Return a formula as bullets."""
     shape = form(expr)
     whole = shape if shape.shape == "and" else Form("and", (shape,))
     return [of_record(line) for line in bullets(whole, indent)]
@@ -71,7 +71,7 @@ def _term(expr: Expr, words: dict[int, str] | None = None) -> str:
 
 
 def module(spec: Spec | None = None) -> str:
-    """The text of ``SlotproofActors.tla``."""
+    """Return the text of ``SlotproofActors.tla``."""
     return "\n".join(_module(spec or Spec())) + "\n"
 
 
@@ -109,7 +109,7 @@ def _module(spec: Spec) -> Iterator[str]:
             yield from (f"  {line}" for line in _list(make(position, pool), 0))
     yield f"HasLock(x) == {_term(places.has_lock)}"
     yield from world
-    invariants = [each for each in spec.invariants.values() if each.kind is not Kind.HARNESS]
+    invariants = [inv for inv in spec.invariants.values() if inv.kind is not Kind.HARNESS]
     for invariant in invariants:
         yield from _invariant(invariant)
     yield from _holding(invariants)
@@ -122,7 +122,7 @@ def _module(spec: Spec) -> Iterator[str]:
 
 
 def _views() -> Iterator[str]:
-    """What an actor sees, and back."""
+    """Yield the definitions that build an actor's view and take it apart again."""
     actor = [identifier(var.name) for var in state.ACTOR]
     figures = [identifier(var.name) for var in _FIGURES]
     yield ""
@@ -164,15 +164,16 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
 
 
 def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
-    """All of them, of one actor and of one step; what does not hold is printed."""
+    """Yield the conjunction of all state invariants, and of all step invariants. Both print what
+    fails."""
     for kind, head, args in (
         (Kind.STATE, "StatesHold(x)", "x"),
         (Kind.STEP, "StepHolds(x, y)", "x, y"),
     ):
         yield f"{head} =="
-        for each in invariants:
-            if each.kind is kind and not all(map(about, each.conjuncts.values())):
-                yield f'  /\\ {identifier(each.id)}({args}) \\/ Not("{each.id}")'
+        for invariant in invariants:
+            if invariant.kind is kind and not all(map(about, invariant.conjuncts.values())):
+                yield f'  /\\ {identifier(invariant.id)}({args}) \\/ Not("{invariant.id}")'
     yield ""
 
 
@@ -185,7 +186,7 @@ _DOMAINS = {
 
 
 def _transition(transition: Transition) -> Iterator[str]:
-    """Its guard, conjunct by conjunct as soon as their parameters are chosen; then what it does."""
+    """Yield a transition: guard conjuncts, each after its last parameter, then the effect."""
     order = {var.name: level for level, var in enumerate(transition.params, 1)}
     levels: list[dict[str, Expr]] = [{} for _ in range(len(order) + 1)]
     for conjunct, expr in transition.full_guard.items():
@@ -231,7 +232,7 @@ def _transition(transition: Transition) -> Iterator[str]:
 
 
 def _rows(transition: Transition) -> Iterator[str]:
-    """Rows that are taken and given back."""
+    """Yield the conjuncts about rows taken and given back."""
     lines = "freerows"
     for mem in transition.memory:
         length = _term(mem.full.hi)
@@ -244,17 +245,17 @@ def _rows(transition: Transition) -> Iterator[str]:
 
 
 def _moves(transition: Transition, pool: str) -> str:
-    """The set of what may become of the pages of a pool: each move in turn."""
-    found = f"{{pages.{pool}}}"
+    """Return the TLA+ set of the possible pages of a pool after all memory moves."""
+    possible = f"{{pages.{pool}}}"
     takes = any(mem.move is Move.LOCK for mem in transition.memory)
     for move, become in _SETS.items():
         for interval in (span(mem, pool) for mem in transition.memory if mem.move is move):
             if interval is not EMPTY:
                 low, high, again = _term(interval.lo), _term(interval.hi), str(takes).upper()
-                found = become.format(
+                possible = become.format(
                     low=low, high=high, needs=f"InTree_{pool}", again=again
-                ).replace("FOUND", f"l \\in {found}")
-    return found
+                ).replace("FOUND", f"l \\in {possible}")
+    return possible
 
 
 _SETS = {
@@ -266,7 +267,7 @@ _SETS = {
     Move.UNLOCK: "UNION {{Unlocked(l, a, {high}, y, {needs}, {again}) : FOUND}}",
     Move.LOCK: "UNION {{Locked(l, a, {high}, y, {needs}) : FOUND}}",
 }
-"""What may become of the pages of a pool, by move, in the order in which they are made."""
+"""Possible pages of a pool after each kind of move, in the order of the moves."""
 
 
 def _behaviour(spec: Spec) -> Iterator[str]:
@@ -281,13 +282,13 @@ def _behaviour(spec: Spec) -> Iterator[str]:
     yield "Next =="
     yield "  LET share == Shares IN"
     yield "  \\/ \\E a \\in Actors : LET x == Seen(a, share) IN"
-    for each in spec.transitions.values():
-        if each.has_actor:
-            yield f'       \\/ "{each.id}" \\in Steps /\\ {identifier(each.id)}(a, x)'
-    for each in spec.transitions.values():
-        if not each.has_actor:
-            yield f'  \\/ /\\ "{each.id}" \\in Steps'
-            yield f"     /\\ {identifier(each.id)}(0, View(pools, Nobody, share, Actors))"
+    for transition in spec.transitions.values():
+        if transition.has_actor:
+            yield f'       \\/ "{transition.id}" \\in Steps /\\ {identifier(transition.id)}(a, x)'
+    for transition in spec.transitions.values():
+        if not transition.has_actor:
+            yield f'  \\/ /\\ "{transition.id}" \\in Steps'
+            yield f"     /\\ {identifier(transition.id)}(0, View(pools, Nobody, share, Actors))"
     yield ""
     yield "Spec == Init /\\ [][Next]_vars"
 
@@ -298,14 +299,14 @@ PLAIN = (
     "T-PLAIN-SUBMIT", "T-MATCH", "T-REFUSE", "T-EXTEND", "T-INSERT", "T-PLAIN-FINISH",
     "T-PLAIN-RETRACT", "T-EVICT",
 )  # fmt: skip
-"""What requests without a session go through."""
+"""Transitions of requests without a session."""
 RULES = ("covers", "first_pin", "found", "fresh", "last_pin", "released", "unpinned")
-"""Rules of ``pages`` and ``lines`` that the choices keep here."""
+"""Rules of ``pages`` and ``lines`` obeyed by the choices in TLA+."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A small model: who is there, how much memory, and which numbers. Tokens but for ``pages``."""
+    """Bounds of a small model. Lengths are tokens, except ``pages``."""
 
     name: str
     actors: int
@@ -322,7 +323,7 @@ class Bounds:
     profile: str = "reference"
     reserve: int = 0
     depth: int = 99
-    """Steps from the initial state, at most."""
+    """Maximum number of steps from the initial state."""
     steps: tuple[str, ...] = tuple(TRANSITIONS)
     unruled: frozenset[str] = field(default_factory=frozenset)
 
@@ -339,9 +340,9 @@ class Bounds:
             "full_total": total,
             "swa_total": total if self.window else 0,
             "rows_total": self.rows,
-            "Actors": _set(f"a{each}" for each in range(1, self.actors + 1)),
-            "Kept": _set(f'"{each}"' for each in RULES if each not in self.unruled),
-            "Steps": _set(f'"{each}"' for each in self.steps),
+            "Actors": _set(f"a{actor}" for actor in range(1, self.actors + 1)),
+            "Kept": _set(f'"{rule}"' for rule in RULES if rule not in self.unruled),
+            "Steps": _set(f'"{step}"' for step in self.steps),
             "News": _set(self.new),
             "Prompts": _set(self.prompt),
             "Drafts": "{0, 1}",
@@ -354,12 +355,13 @@ class Bounds:
         return {**{name: flags[name] for name in names if name in flags}, **known}
 
     def configuration(self) -> str:
-        """The text of the model's ``.cfg``."""
+        """Return the text of the model's ``.cfg``."""
         lines = ["\\* A small model for TLC: " + self.name, "SPECIFICATION Spec", "CONSTANTS"]
         for name, value in self.constants().items():
             lines.append(f"  {name} = {str(value).upper() if isinstance(value, bool) else value}")
-        lines += [f"  a{each} = a{each}" for each in range(1, self.actors + 1)]
-        lines += ["SYMMETRY Permuted"] if self.actors > 1 else []  # of one TLC knows no permutation
+        lines += [f"  a{actor} = a{actor}" for actor in range(1, self.actors + 1)]
+        # TLC has no permutation of one actor.
+        lines += ["SYMMETRY Permuted"] if self.actors > 1 else []
         return "\n".join([*lines, "CONSTRAINT Near", "INVARIANT Holds"]) + "\n"
 
 
@@ -371,4 +373,4 @@ SMALL = Bounds(
     "three requests share prefixes", actors=3, pages=3, rows=2, width=2, prompt=(1, 2),
     steps=PLAIN, tree=3, depth=12,
 )  # fmt: skip
-"""Enough for a lock that another one's unlock drops."""
+"""Small model, large enough for the error that an unlock drops another actor's lock."""

@@ -22,7 +22,7 @@ WORDS = {
 
 
 def identifier(name: str) -> str:
-    """A variable of the spec as a name of TLA+.
+    """Return the TLA+ name of a variable of the spec.
 
     >>> identifier("slot.C"), identifier("config.width"), identifier("T-ABORT-WAITING")
     ('slot_C', 'width', 'T_ABORT_WAITING')
@@ -31,7 +31,7 @@ def identifier(name: str) -> str:
 
 
 def at(shape: Form, level: int) -> str:
-    r"""One line of TLA+, in parentheses where its operators bind more loosely than the level.
+    r"""Return one line of TLA+, in parentheses if its operators bind more loosely than the level.
 
     >>> from slotproof_model.spec.invariants import ORDER
     >>> from slotproof_model.text.idioms import form
@@ -40,10 +40,10 @@ def at(shape: Form, level: int) -> str:
     """
     text = _text(shape)
     own = _LEVEL.get(shape.shape, _ATOM)
-    mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else own
+    binding = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else own
     if shape.shape in ("chain", "equal") and len(shape.parts) > 2:
-        mine = 3  # written as a conjunction
-    return text if mine >= level else f"({text})"
+        binding = 3  # written as a conjunction
+    return text if binding >= level else f"({text})"
 
 
 def _text(shape: Form) -> str:  # one case per shape
@@ -66,10 +66,10 @@ def _text(shape: Form) -> str:  # one case per shape
         case "if":
             if parts[0].text == state.config.swa.name and parts[2].text == "0":
                 return f"IfSwa({_text(parts[1])})"
-            test, then, other = (at(each, 1) for each in parts)
+            test, then, other = (at(part, 1) for part in parts)
             return f"IF {test} THEN {then} ELSE {other}"
         case "sum":
-            first, *rest = (at(each, 11) for each in parts)
+            first, *rest = (at(part, 11) for part in parts)
             text = f"0 - {first}" if shape.text[0] == "-" else first
             return text + "".join(
                 f" {sign} {part}" for sign, part in zip(shape.text[1:], rest, strict=True)
@@ -77,19 +77,19 @@ def _text(shape: Form) -> str:  # one case per shape
         case "not":
             return "~" + at(parts[0], _ATOM)
         case "iff":
-            return " <=> ".join(at(each, 3) for each in parts)
+            return " <=> ".join(at(part, 3) for part in parts)
         case "implies":
             return f"{at(parts[0], 2)} => {at(parts[1], 2)}"
         case "and" | "or":
             sign = " /\\ " if shape.shape == "and" else " \\/ "
-            return sign.join(_operand(shape, each) for each in parts)
+            return sign.join(_operand(shape, part) for part in parts)
         case "equal":
-            *sides, value = (at(each, 6) for each in parts)
+            *sides, value = (at(part, 6) for part in parts)
             return " /\\ ".join(f"{side} = {value}" for side in sides)
         case "different":
-            return " # ".join(at(each, 6) for each in parts)
+            return " # ".join(at(part, 6) for part in parts)
         case "chain":
-            sides = [at(each, 6) for each in parts]
+            sides = [at(part, 6) for part in parts]
             pairs = zip(sides, shape.text, sides[1:], strict=False)
             return " /\\ ".join(f"{a} {_sign(sign)} {b}" for a, sign, b in pairs)
     raise AssertionError(shape.shape)
@@ -100,13 +100,13 @@ def _sign(sign: str) -> str:
 
 
 def _operand(outer: Form, inner: Form) -> str:
-    """In a conjunction chains need no parentheses, in a disjunction they do."""
+    """Return an operand. Chains need parentheses in a disjunction, but not in a conjunction."""
     many = inner.shape in ("chain", "equal") and len(inner.parts) > 2
     return _text(inner) if many and outer.shape == "and" else at(inner, 4)
 
 
 def bullets(shape: Form, indent: int) -> list[str]:
-    """A conjunction as a list, its long parts broken again."""
+    """Return a conjunction as a TLA+ list, in which long parts are broken again."""
     pad = " " * indent
     if shape.shape in ("and", "or"):
         bullet = "/\\ " if shape.shape == "and" else "\\/ "
@@ -132,7 +132,7 @@ def bullets(shape: Form, indent: int) -> list[str]:
 
 
 def _pairs(shape: Form, width: int) -> Iterator[Form]:
-    """The parts of a conjunction, chains that are too long for a line pair by pair."""
+    """Yield the parts of a conjunction, and split chains longer than a line into pairs."""
     for part in shape.parts:
         if shape.shape == "and" and part.shape == "chain" and len(_text(part)) > width:
             for index, sign in enumerate(part.text):

@@ -1,1 +1,1 @@
-"""What there is to prove of the spec, and Z3 on it."""
+"""Proof obligations of the spec, and their proofs with Z3."""

@@ -1,11 +1,9 @@
-"""Bounded search: the shortest way from the initial state to a violated conjunct.
+"""Bounded search: the shortest path from the initial state to a violated conjunct.
 
-All other actors are absent: what one session can do alone. Depth by depth; a
-depth without a violation is a proof that there is none, and its invariants are
-asserted from then on, which keeps the search fast. Of a mutant, the last step can
-only be one whose induction step fails: the others, taken from a state within the
-invariants, lead to another. What is found is replayed in the evaluate reading
-before it is reported.
+The world has one session and no other actor. The search goes depth by depth. If a depth has no
+violation, its invariants are proved and asserted from then on, which speeds up the search. In a
+mutant, the last step must be a transition with a failed induction step, because all other
+transitions preserve the invariants. The evaluate reading replays every counterexample.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.whole import POOLS, Spec, conjuncts
 
 RLIMIT = 400_000_000
-"""Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""
+"""Z3's resource units per depth. The slowest exhibit needs about a quarter of this limit."""
 _CHANGING = (*state.STATE, *state.PAGE)
 _FIXED = (*state.FRAME, *state.CONFIG)
 
@@ -42,12 +40,12 @@ class Move:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """The shortest there is, at one page size."""
+    """The shortest counterexample at one page size."""
 
     spec: str
     page_size: int
     pool: str
-    """Whose arbitrary page was followed."""
+    """Pool of the arbitrary page."""
     start: dict[str, int]
     moves: tuple[Move, ...]
     clauses: tuple[str, ...]
@@ -62,9 +60,9 @@ class Inconclusive(Exception):
 
 
 class Search:
-    """Unrolls the transitions of one spec, one layer of states after the other.
+    """Unrolled transitions of one spec, with one layer of variables per depth.
 
-    ``last``: the transitions that may break an invariant, where that is known.
+    ``last``: transitions that may be the last step of a counterexample, if known.
     """
 
     def __init__(
@@ -109,7 +107,7 @@ class Search:
         self._assert(first, [*ENVIRONMENT.values(), *pages.ANYWHERE.values()])
         if self.pool == "swa":
             self.solver.add(first["config.swa"])
-        for total in ("full.total", "swa.total"):  # as remainders: smaller counterexamples
+        for total in ("full.total", "swa.total"):  # % in place of P·q: smaller counterexamples
             self.solver.add(first[total] % self.page_size == 0)
 
     def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
@@ -117,10 +115,10 @@ class Search:
         self.symbols.settle(self.solver)
 
     def extend(self) -> None:
-        """One more step: some transition leads from the last layer to a new one.
+        """Add one step: some transition leads from the last layer to a new layer.
 
-        What can't be enabled after so many steps is left out: a proof a transition, each
-        far cheaper than searching among all of them, and the next layers profit.
+        Transitions not yet enabled at this depth are left out. This takes one proof per transition,
+        far cheaper than a search over all transitions, and speeds up the next layers.
         """
         depth = len(self.layers)
         before, after = self.layers[-1], self._layer(depth)
@@ -153,11 +151,12 @@ class Search:
         self.params.append(params)
 
     def _across(self) -> dict[str, Term]:
-        """The values that a step invariant speaks of: before and after the last step."""
+        """Return the variables' values before and after the last step, for step invariants."""
         return {**self.layers[-2], **{f"{name}'": term for name, term in self.layers[-1].items()}}
 
     def violated(self) -> Term:
-        """Some conjunct fails in the last layer, or across the last step, a suspect's."""
+        """Return the formula: a conjunct fails in the last layer or step, and a suspect took the
+        step."""
         last = self.layers[-1]
         terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
         if len(self.layers) > 1:
@@ -176,7 +175,7 @@ class Search:
         return z3.And(suspect, z3.Not(z3.And(*terms)))
 
     def run(self, depth: int) -> Counterexample | None:
-        """The shortest counterexample of at most that depth, or ``None``: there is none."""
+        """Return the shortest counterexample of at most this depth, or ``None`` if none exists."""
         for _ in range(depth + 1):
             bad = self.violated()
             self.solver.push()
@@ -227,7 +226,7 @@ class Search:
         )
 
     def _tidy(self) -> None:
-        """The same violation with small numbers, if there is one: easier to read."""
+        """Look for a violation with small numbers, which is easier to read."""
         first = self.layers[0]
         for limit in (2, 4, 8):
             self.solver.push()
@@ -244,15 +243,15 @@ class Search:
         self.solver.check()
 
 
-def replay(spec: Spec, found: Counterexample) -> bool:
-    """Whether the evaluate reading takes the same steps to the same states, and breaks the clauses.
+def replay(spec: Spec, counterexample: Counterexample) -> bool:
+    """Return True if the evaluate reading takes the same steps and breaks the same clauses.
 
-    Clauses about a page are Z3's word: evaluate has no pages.
+    Clauses about a page are left to Z3, because evaluate has no pages.
     """
-    vector = [found.start[name] for name in LAYOUT]
+    vector = [counterexample.start[name] for name in LAYOUT]
     before_last = vector
-    for move in found.moves:
-        step = compile_step(spec.transitions[move.transition], found.page_size)
+    for move in counterexample.moves:
+        step = compile_step(spec.transitions[move.transition], counterexample.page_size)
         if step.blocked(vector, move.params) is not None:
             return False
         before, vector = vector, list(vector)
@@ -261,35 +260,35 @@ def replay(spec: Spec, found: Counterexample) -> bool:
             return False
         before_last = before
     formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
-    broken = [formulas[clause] for clause in found.clauses if clause in formulas]
-    return all(not _holds(expr, found.page_size, before_last, vector) for expr in broken)
+    broken = [formulas[clause] for clause in counterexample.clauses if clause in formulas]
+    return all(not _holds(expr, counterexample.page_size, before_last, vector) for expr in broken)
 
 
 def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> bool:
-    """A formula about the last state, or about the last step, on plain integers."""
+    """Return a formula's value on plain integers, for the last state or the last step."""
     steps = any(name.endswith("'") for name in variables(expr))
     v, w = (before, now) if steps else (now, now)
     return bool(compiled(expr, page_size, "v, w")(v, w))
 
 
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
-    """Transitions that may break an invariant: those with an obligation that fails.
+    """Return the transitions with a failed obligation. No other transition may break an invariant.
 
-    ``None`` where there is no proof to rely on: the spec itself is searched whole.
+    Return ``None`` for the spec itself: its search covers all transitions.
     """
     if not spec.unproved:
         return None
     provers = {name: Prover(tasks(spec, name), page_size) for name in spec.unproved}
     return frozenset(
         name for name, prover in provers.items()
-        if any(each.status != "proved" for task in prover.tasks for each in prover.results(task))
+        if any(goal.status != "proved" for task in prover.tasks for goal in prover.results(task))
     )  # fmt: skip
 
 
 def shortest(
     spec: Spec, page_size: int, depth: int, last: frozenset[str] | None = None
 ) -> Counterexample | None:
-    """The shortest counterexample, whichever pool's page shows it; ``None`` up to that depth.
+    """Return the shortest counterexample of at most ``depth`` steps in either pool, or ``None``.
 
     >>> from slotproof_model.bugs.museum import EXHIBITS
     >>> shortest(EXHIBITS["22790d-two-in-flight"].spec, page_size=1, depth=3).depth

@@ -1,11 +1,9 @@
-"""What there is to prove, as data: named obligations over the expression tree.
+"""Proof obligations as data: named obligations over the expression trees.
 
-For each transition: every conjunct of every state invariant is preserved, every
-step invariant holds across it, one arbitrary page of each pool keeps exactly
-one owner, only whole pages move, and nothing but the actor and the pools is
-written. For the initial state: every state invariant. The frame (all other
-actors) is arbitrary throughout: that is the induction step for any number of
-sessions.
+For each transition: every conjunct of every state invariant is preserved, and every step invariant
+holds. One arbitrary page of each pool has exactly one owner, and only whole pages move. A
+transition writes only the actor and the pools. For the initial state: every state invariant holds.
+The frame of all other actors is arbitrary, so the induction step covers any number of sessions.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _WRITABLE = frozenset(var.name for var in state.STATE)
 
 @dataclass(frozen=True)
 class Goal:
-    """One conjunct to prove after a transition. ``expr`` is over values before and after."""
+    """One conjunct to prove after a transition. ``expr`` is over the values before and after."""
 
     clause: str
     expr: Expr
@@ -37,19 +35,19 @@ class Goal:
 
 @dataclass(frozen=True)
 class Task:
-    """Everything about one transition on one layer: the same hypotheses, many goals."""
+    """All goals of one transition on one layer, with their shared hypotheses."""
 
     transition: str
     layer: str
-    """``counts``, ``allowed``, ``unlock``, ``detached``, ``frame``, the pool whose arbitrary page
-    is looked at, or ``rows``."""
+    """``counts``, ``allowed``, ``unlock``, ``detached``, ``frame``, the pool of the arbitrary page,
+    or ``rows``."""
     hypotheses: dict[str, Expr]
-    """Over the state before and the parameters, by name: invariants, guard, environment."""
+    """Invariants, guard and environment by name, over the state before and the parameters."""
     after: dict[str, Expr]
-    """New values of what is written."""
+    """New values of the written variables."""
     goals: tuple[Goal, ...]
     detaches: bool = False
-    """A request goes on alone: an effect that is not in this actor's variables."""
+    """True if the transition detaches a request, an effect outside this actor's variables."""
 
     @property
     def name(self) -> str:
@@ -58,16 +56,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one obligation: ``T-RESTORE / INV-ONCE.never_both / P=16``."""
+    """Result of one obligation: ``T-RESTORE / INV-ONCE.never_both / P=16``."""
 
     transition: str
     clause: str
     page_size: int | None
     status: Status
     core: tuple[str, ...] = ()
-    """Hypotheses that the proof used; the clause alone where framing suffices."""
+    """Unsat core: hypotheses used by the proof. The clause alone if framing suffices."""
     model: dict[str, int] = field(default_factory=dict)
-    """Where it is refuted: a state before, and parameters."""
+    """Counterexample of a refuted obligation: a state before, and parameters."""
     seconds: float = 0.0
 
     @property
@@ -76,8 +74,8 @@ class Result:
 
     @property
     def needed(self) -> bool:
-        """Return False if framing or the effect alone, whatever the state was, is the proof.
-        Proofs about other actors have no cores.
+        """True if the proof needs a hypothesis. False if framing, or the effect in any state,
+        suffices. Proofs about other actors have no unsat cores.
 
         >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
         >>> [Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core).needed for core in cores]
@@ -90,7 +88,7 @@ class Result:
 
 
 def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
-    """The initial state, then every transition, counts before pages."""
+    """Yield the tasks of the initial state, then those of every transition, counts before pages."""
     invariant = conjuncts(spec, Kind.STATE)
     if only in (None, INIT):
         yield from _initial(spec, invariant)
@@ -115,32 +113,32 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         if detaches:
             yield _detached(spec, transition, guard)
         for layer in LAYERS:
-            mine = conjuncts(spec, Kind.STATE, layer)
+            layer_facts = conjuncts(spec, Kind.STATE, layer)
             rules, moved = spec.choices(transition, layer)
-            goals = [Goal(clause, primed(expr)) for clause, expr in mine.items()]
+            goals = [Goal(clause, primed(expr)) for clause, expr in layer_facts.items()]
             goals += _means(transition, layer)
             chosen = {f"choice.{name}": expr for name, expr in rules.items()}
-            assumed = {**known, **mine, **chosen, **anywhere(layer)}
+            assumed = {**known, **layer_facts, **chosen, **anywhere(layer)}
             yield Task(transition.id, layer, assumed, {**after, **moved}, tuple(goals))
             if layer != ROWS and rules:
-                yield _choosable(transition, layer, {**known, **mine, **anywhere(layer)})
+                yield _choosable(transition, layer, {**known, **layer_facts, **anywhere(layer)})
 
 
 def _choosable(transition: Transition, pool: str, hypotheses: dict[str, Expr]) -> Task:
-    """Whatever the state, some choice about this page keeps the rules."""
+    """Return the task: in every state, some choice about the page obeys the rules."""
     goals = (Goal(f"EXISTS.{n}", rule) for n, rule in pages.some_choice(transition, pool).items())
     return Task(transition.id, f"choices, {pool}", hypotheses, {}, tuple(goals))
 
 
 def anywhere(layer: str) -> dict[str, Expr]:
-    """What may be assumed of the arbitrary page or row, and of its pool."""
+    """Return the assumptions about the arbitrary page or row, and about its pool."""
     if layer == ROWS:
         return lines.ANYWHERE
     return {**pages.ANYWHERE, **({"environment.pool": state.config.swa} if layer == "swa" else {})}
 
 
 def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
-    """What its event says; with a pool, what it says of a page of it."""
+    """Return goals for the event's meaning: about a page of ``layer``, or else about no page."""
     return [
         Goal(f"MEANS.{name}", expr)
         for name, expr in transition.means.items()
@@ -149,7 +147,7 @@ def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
 
 
 def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
-    """Where the environment asks for it, every conjunct of the guard holds."""
+    """Return the task: where the allowance holds, every conjunct of the guard holds."""
     allowance = transition.allows
     values: dict[str, Expr] = {var.name: given(var) for var in transition.params}
     values |= {f"param.{name}": expr for name, expr in allowance.params.items()}
@@ -162,7 +160,7 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
 
 
 def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
-    """Wherever the rest of the guard holds, there is a legal choice of these parameters."""
+    """Return the task: where the rest of the guard holds, the parameters have a legal value."""
     values = {f"param.{name}": expr for name, expr in transition.allows.always.items()}
     open_ = {n: e for n, e in transition.full_guard.items() if variables(e) & values.keys()}
     rest = {f"guard.{n}": e for n, e in transition.full_guard.items() if n not in open_}
@@ -171,20 +169,20 @@ def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
 
 
 def own_facts(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
-    """State conjuncts that speak of these variables and the configuration alone."""
-    mine = {*names, *_CONSTANTS}
+    """Return the state conjuncts about the named variables and the configuration only."""
+    allowed = {*names, *_CONSTANTS}
     return {
-        f"{each.id}.{name}": expr
-        for each in spec.invariants.values()
-        for name, expr in each.conjuncts.items()
-        if each.kind is Kind.STATE and variables(expr) <= mine
+        f"{invariant.id}.{name}": expr
+        for invariant in spec.invariants.values()
+        for name, expr in invariant.conjuncts.items()
+        if invariant.kind is Kind.STATE and variables(expr) <= allowed
     }
 
 
 def _frame(spec: Spec) -> Task:
-    """What is true of all other actors summed up stays true with one actor more, from none on.
+    """Return the task: facts about the frame stay true when one more actor joins the frame.
 
-    Of that actor nothing is assumed but what speaks of it alone.
+    The facts hold without actors. Hypotheses about the new actor involve no frame and no pool.
     """
     own = own_facts(spec, (var.name for var in state.ACTOR))
     known = {**ENVIRONMENT, **DERIVED}
@@ -198,9 +196,9 @@ def _frame(spec: Spec) -> Task:
 
 
 def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Task:
-    """The request that goes on alone is an actor of its own: what it must be holds of it.
+    """Return the task: a detached request is an actor of its own, and satisfies the invariants.
 
-    It holds nothing yet, so of the frame and the pools nothing changes.
+    The request has no memory, so frame and pools do not change.
     """
     prompt = next(var for var in transition.params if var.name == "param.prompt")
     alone = state.alone(prompt)
@@ -211,7 +209,7 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
 
 
 def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
-    """The initial state, and one arbitrary page in it."""
+    """Yield the tasks of the initial state, and of one arbitrary page in it."""
     sizes = {
         "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
         "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
@@ -226,24 +224,24 @@ def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
     page = state.page
     where = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
     for layer in LAYERS:
-        mine = conjuncts(spec, Kind.STATE, layer)
-        goals = tuple(Goal(clause, primed(expr)) for clause, expr in mine.items())
+        layer_facts = conjuncts(spec, Kind.STATE, layer)
+        goals = tuple(Goal(clause, primed(expr)) for clause, expr in layer_facts.items())
         after = {**nothing, **state.INITIAL_PAGE, **state.INITIAL_LINE}
         any_ = {**hypotheses, **pages.ANYWHERE, **lines.ANYWHERE, **where}
         yield Task(INIT, layer, any_, after, goals)
 
 
 def primed(expr: Expr) -> Expr:
-    """The formula about the state after the transition."""
+    """Return the formula about the state after the transition."""
     names = {node.name: node for node in walk(expr) if isinstance(node, Var)}
     return substitute(expr, {name: Var(name + "'", node.of) for name, node in names.items()})
 
 
 def framing(spec: Spec) -> list[str]:
-    """Transitions that write what is not theirs: must be empty. Checked on the tree itself.
+    """Return every write that a transition may not make. The list must be empty.
 
-    Only the actor's variables are an effect's to write; figures of pools and rows change
-    by memory moves alone, and totals never.
+    An effect may write the actor's variables only. Counts of pools and rows change by memory moves
+    alone, and totals never.
     """
     return [
         f"{transition.id} writes {name}"

@@ -1,13 +1,13 @@
-"""The others: when one actor moves, the invariants of any other one still hold.
+"""Actors at rest: when one actor moves, the invariants of every other actor still hold.
 
-An induction step looks at the actor that moves, with everybody else in its frame.
-To another actor the mover is part of *its* frame, and the pools change under it.
-Two actors are written out here, the rest is an arbitrary frame of both; what the
-mover adds to the frame of the other is in ``state.ONE_MORE``. The environment's
-facts about the frame are goals too, so they need not be assumed of later states.
+An induction step looks at one actor, the *mover*, and sums up all others in the mover's frame. For
+an actor at rest, the frame includes the mover, and the pools change. So the proof has two actors
+and an arbitrary frame of all further actors. ``state.ONE_MORE`` adds the mover to the frame of the
+actor at rest. The environment's facts about the frame are goals too, so that later states need not
+assume them.
 
-The same of one arbitrary page or row (``[others, full]``): what the mover has or locks of
-it is part of what the other one knows as everybody else's.
+A second proof is about one arbitrary page or row (``[others, full]``). For the actor at rest, the
+mover's ownership and locks count among those of all others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEEN_BY_ALL = {
     "page": (_page.free, _page.tree, _page.beside, _page.number),
     "line": (_line.number, _line.free),
 }
-"""Of a page or a row: what is the same for every actor."""
+"""Variables of a page or a row with the same value for every actor."""
 _OWN = {"page": (_page.own, _page.here, _page.at, _page.pin, _page.place, _page.entry), "line": ()}
 _REST: dict[str, dict[str, Expr]] = {
     "page": {
@@ -43,12 +43,12 @@ _REST: dict[str, dict[str, Expr]] = {
     },
     "line": {_line.rest.name: _line.rest + state.owns_row},
 }
-"""What everybody else has of it, and one actor more."""
+"""Other actors' share of a page or row, once one more actor joins them."""
 _REST_OF = {"page": (_page.rest, _page.pins), "line": (_line.rest,)}
 
 
 class Reading(Protocol):
-    """What terms are made with: Z3's (``symbolic.Symbols``), or text (``smtlib.Text``)."""
+    """Builder of terms: of Z3's (``symbolic.Symbols``), or of text (``smtlib.Text``)."""
 
     def var(self, var: Var, whose: str = "") -> Term: ...
     def integer(self, name: str) -> Term: ...
@@ -60,20 +60,20 @@ R = TypeVar("R", bound=Reading)
 
 @dataclass(frozen=True)
 class Look:
-    """What must hold after the step, and what the other one sees then."""
+    """Goals after the step, and the values seen by the actor at rest."""
 
     goals: dict[str, Expr]
     seen: dict[str, Term]
     moved: frozenset[str]
-    """Variables whose values may have changed for it."""
+    """Variables whose values may have changed for the actor at rest."""
     assumed: dict[str, Term] = field(default_factory=dict)
-    """Beside what is assumed of figures, by name."""
+    """Assumptions by name, in addition to those about counts."""
 
 
 class Pair(Generic[R]):
-    """The mover, another actor that stands still, and the frame of both, before and after.
+    """The mover, an actor at rest, and the frame of both, before and after the step.
 
-    ``read`` makes a reading in which variables with these names are multiples of the page size.
+    ``read`` builds a reading. Its argument names the variables that are multiples of the page size.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Pair(Generic[R]):
             **conjuncts(spec, Kind.STATE),
             **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
         }
-        # What a guard says of the mover's own figures says nothing of the other's.
+        # A guard about the mover's counts says nothing about the other actor's.
         chosen = aligned_variables(transition.full_guard.values())
         chosen &= {var.name for var in transition.params}
         multiples = aligned_variables(self.invariants.values()) | chosen
         self.symbols = read(multiples)
         self.assumed: dict[str, Term] = {}
-        """What holds before the step, by name."""
+        """Facts before the step, by name."""
         shared = {var.name: self.symbols.var(var, "all") for var in _SHARED}
         mover = {**shared, **self._of("mover")}
         other = {**shared, **self._of("other")}
@@ -118,11 +118,11 @@ class Pair(Generic[R]):
         return {name: self.symbols.term(expr, values) for name, expr in formulas.items()}
 
     def _one_more(self, rest: Mapping[str, Term], of: Mapping[str, Term]) -> dict[str, Term]:
-        """The rest, and one actor more."""
+        """Return the frame of both actors plus one of the two."""
         return self.terms(state.ONE_MORE, {**of, **rest})
 
     def layer(self, layer: str) -> Look:
-        """One arbitrary page or row, as both see it."""
+        """Return goals and values for one arbitrary page or row, as both actors see it."""
         what = "line" if layer == ROWS else "page"
         goals = conjuncts(self.spec, Kind.STATE, layer)
         rules, moved = self.spec.choices(self.transition, layer)
@@ -133,7 +133,7 @@ class Pair(Generic[R]):
         }
         rest = {var.name: self.symbols.integer(f"{var.name}.rest") for var in _REST_OF[what]}
         choices = {var.name: self.symbols.var(var) for var in pages.CHOICES}
-        values = {whose: {**shared, **each} for whose, each in own.items()}
+        values = {whose: {**shared, **variables_of} for whose, variables_of in own.items()}
         actors = {"mover": self.before, "other": self.other}
         both = {
             whose: {
@@ -162,10 +162,9 @@ class Pair(Generic[R]):
 
 
 def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterator[Result]:
-    """One obligation per state conjunct and fact of the environment, about an actor that waits,
-    and one per conjunct about a page or a row.
+    """Yield one result per conjunct and per fact of the environment, all about an actor at rest.
 
-    They are tried together first: nearly all hold.
+    Check all conjuncts together first, because nearly all hold.
     """
     pair = Pair(spec, transition, lambda names: Symbols(page_size, z3.Context(), names))
     solver = pair.symbols.solver()
@@ -175,7 +174,7 @@ def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterat
 
 
 def looks(pair: Pair[R]) -> Iterator[tuple[str, Look]]:
-    """The figures, then each layer, with their names."""
+    """Yield (name, look) for the counts, then for each layer."""
     id_ = pair.transition.id
     figures = {var.name for var in state.POOLS}
     moved = frozenset(pair.transition.full_effect) & figures | _FRAME
@@ -186,13 +185,12 @@ def looks(pair: Pair[R]) -> Iterator[tuple[str, Look]]:
 
 
 def touched(look: Look) -> dict[str, Expr]:
-    """What is to be proved: what speaks of nothing that moved was assumed, and stays."""
+    """Return the goals with a changed variable. All other goals were assumed, and stay true."""
     return {c: e for c, e in look.goals.items() if variables(e) & look.moved}
 
 
 def _alone(pair: Pair[Symbols], assumed: list[z3.BoolRef]) -> z3.CheckSatResult:
-    """Whether there is such a state, of a solver that was asked nothing before: one that was may
-    not find it."""
+    """Check the assumptions with a fresh solver, because a used solver may not find a model."""
     solver = pair.symbols.solver()
     solver.add(*pair.assumed.values(), *assumed)
     pair.symbols.settle(solver)
@@ -208,8 +206,8 @@ def _judged(
     if solver.check(*assumed) != z3.sat and _alone(pair, assumed) != z3.sat:
         yield Result(name, "possible", page_size, "unknown")
         return
-    framed = (each for each in look.goals if each not in terms)
-    yield from (Result(name, each, page_size, "proved", (each,)) for each in framed)
+    framed = (clause for clause in look.goals if clause not in terms)
+    yield from (Result(name, clause, page_size, "proved", (clause,)) for clause in framed)
     if not terms:
         return
     if solver.check(*assumed, z3.Not(z3.And(*terms.values()))) == z3.unsat:

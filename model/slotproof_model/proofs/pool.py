@@ -1,4 +1,4 @@
-"""Processes that share work, and end with the one that asked for it."""
+"""Worker processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 
 class Pool(ProcessPoolExecutor):
-    """An executor whose processes hear neither Ctrl-C nor a SIGTERM to the whole group, which
-    are this one's business, nor stay where this one is killed.
+    """An executor whose processes leave Ctrl-C, and a SIGTERM to the process group, to the parent.
+    If the parent is killed, the processes end.
 
-    ``jobs`` processes; one per core if ``None``. ``begin`` is called in each of them first.
+    ``jobs``: number of processes, one per processor if ``None``. ``begin`` is the first call in
+    each process.
 
     >>> with pool(2) as processes:
     ...     list(processes.map(abs, [-1, -2]))
@@ -42,12 +43,12 @@ class Pool(ProcessPoolExecutor):
         super().__init__(jobs, context, _begin, (_First(begin, arguments),))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As the executor's own, which starts processes here."""
+        """Submit a call as the base class does, which may start processes."""
         with _deaf():
             return super().submit(fn, *args, **kwargs)
 
     def end(self, patience: float = 0.0) -> None:
-        """End the processes, those that are still there after so many seconds by force."""
+        """End the processes, and kill the rest after ``patience`` seconds."""
         self.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + patience
         ours = [p for p in multiprocessing.active_children() if p.pid not in self._others]
@@ -60,7 +61,7 @@ class Pool(ProcessPoolExecutor):
 
 @contextmanager
 def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]:
-    """A pool for a block of code. What interrupts the block ends the processes at once."""
+    """Run a block of code with a pool. An exception in the block ends the processes at once."""
     processes = Pool(jobs, context)
     try:
         yield processes
@@ -72,7 +73,8 @@ def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that start now hear neither signal, from their first moment on; this one does."""
+    """Block both signals in processes that the block starts. The parent gets the signals
+    afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -81,8 +83,8 @@ def _deaf() -> Iterator[None]:
 
 
 class _First:
-    """What a process does first. It is read when it is called, no sooner: what it imports may
-    take seconds, in which a process that does not watch its parent would outlive it."""
+    """First call in a process, unpickled only when called. Unpickling imports modules for seconds.
+    The process must watch its parent before that, or it could outlive the parent."""
 
     def __init__(self, begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
         self._what: Any = (begin, arguments)
@@ -102,9 +104,9 @@ class _First:
 
 
 def _begin(first: _First) -> None:
-    """Begin a process in a group of its own: SIGTERM to the parent's group is not meant for it."""
+    """Put the process in its own group, so that it gets no SIGTERM for the parent's group."""
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # also one to the group that waits to be delivered
+        signal.signal(number, signal.SIG_IGN)  # Ignoring also drops a pending signal to the group.
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -113,7 +115,8 @@ def _begin(first: _First) -> None:
 
 
 def _end_with_parent() -> None:
-    """Where the parent is killed nobody asks us to stop: we would wait for work for ever."""
+    """Exit when the parent ends. A killed parent sends no message, so the process would wait
+    forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

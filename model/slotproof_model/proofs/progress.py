@@ -1,13 +1,13 @@
-"""Progress: whoever waits, and fits into the pool alone, can be brought to run, from every state.
+"""Progress: from every state, some sequence of steps runs any waiting request that would fit alone.
 
-The proof is a ranking. While any actor has KV, keeps a slot, or the tree has a page that nobody
-locks, some *helper* step of some actor is enabled, and after it the rank is smaller: requests with
-KV, those whose KV is ahead of what they know, slots, evictable tokens, compared in this order. At
-rank zero the pool is empty, and the request that waits can be matched and prefilled. Everything of
-that is an obligation (:func:`tasks_of`), of one arbitrary actor and the frame of all others, so for
-any number of them. Well-foundedness of the order is all that is left to say in words.
+The proof uses a rank. While any actor has KV or a slot, or the tree has an unlocked page, some
+*helper* step of some actor is enabled and lowers the rank. The rank counts, in order of weight:
+requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
+zero all memory is free, and the waiting request can be matched and prefilled. Each part is an
+obligation (:func:`tasks_of`) about one arbitrary actor and the frame of all others, and so holds
+for any number of actors. Only the argument that the order is well-founded is in words.
 
-That a helper keeps the invariants of everybody is what ``slotproof prove`` says of it.
+``slotproof prove`` proves that a helper preserves the invariants of all actors.
 """
 
 from __future__ import annotations
@@ -57,50 +57,50 @@ NAME = "PROGRESS"
 # The rank --------------------------------------------------------------------------
 
 behind = has_kv & (known < req.C)
-"""Its KV is ahead of the tokens that it knows: a result is outstanding (overlap scheduling)."""
+"""The KV is ahead of the request's known tokens: a result is outstanding (overlap scheduling)."""
 SHARES: dict[str, Expr] = {
     "with_kv": ite(has_kv, 1, 0),
     "ahead": ite(behind, 1, 0),
     "slots": ite(slot.holding, 1, 0),
 }
-"""What one actor adds to the rank."""
+"""One actor's share of the rank."""
 OTHERS = {name: Var(f"others.{name}") for name in SHARES}
-"""What all other actors add to it."""
+"""All other actors' shares of the rank."""
 some = Var("others.some", Sort.BOOL)
-"""One of them adds something."""
+"""True if some other actor has KV or a slot."""
 mine: Expr = has_kv | slot.holding
 RANK: dict[str, Expr] = {
     **{name: OTHERS[name] + share for name, share in SHARES.items()},
     "evictable": full.evictable + swa.evictable,
 }
-"""Of the whole state, the first the heaviest."""
+"""Rank of the whole state, heaviest count first."""
 SENTENCES = {
-    "with_kv": "requests that have KV",
-    "ahead": "those whose KV is ahead of what they know",
-    "slots": "slots that sessions keep",
-    "evictable": "tokens of the tree that nobody locks",
+    "with_kv": "requests with KV",
+    "ahead": "requests whose KV is ahead of their known tokens",
+    "slots": "slots of sessions",
+    "evictable": "unlocked tokens of the tree",
 }
 _one_more: dict[str, Expr] = {
     **{OTHERS[name].name: RANK[name] for name in SHARES},
     some.name: some | mine,
 }
 _counted: dict[str, Expr] = {
-    "counted": conj(*(each >= 0 for each in OTHERS.values()), OTHERS["ahead"] <= OTHERS["with_kv"]),
+    "counted": conj(*(n >= 0 for n in OTHERS.values()), OTHERS["ahead"] <= OTHERS["with_kv"]),
     "some": iff(some, OTHERS["with_kv"] + OTHERS["slots"] >= 1),
-    "nobody": implies(~some, conj(*(each == 0 for each in state.FRAME))),
+    "nobody": implies(~some, conj(*(figure == 0 for figure in state.FRAME))),
 }
-"""What ties the counts of all others to their frame: proved one actor more at a time."""
+"""Facts that relate the counts of all other actors to their frame, proved by adding one actor."""
 
 
 def less(now: Mapping[str, Expr], before: Mapping[str, Expr]) -> Expr:
-    """Smaller in the first place in which they differ."""
+    """Return the formula: ``now`` is lexicographically smaller than ``before``."""
     result: Expr = FALSE
     for name in reversed(list(before)):
         result = (now[name] < before[name]) | ((now[name] == before[name]) & result)
     return result
 
 
-# Who waits -----------------------------------------------------------------------------
+# Waiting requests ----------------------------------------------------------------------
 
 ADMISSIBLE: dict[str, Expr] = {
     "waits": req.phase == WAITING,
@@ -110,42 +110,43 @@ ADMISSIBLE: dict[str, Expr] = {
     "width": known <= config.width,
     "row": rows.total >= 1,
 }
-"""A request waits, and would fit if there were nobody else: then it is to run one day."""
+"""Conditions for a waiting request that would fit alone. Progress requires a way to run it."""
 
 
-# The steps that help ---------------------------------------------------------------------
+# Helper steps --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Helper:
-    """A transition that makes room, and the states in which it is to be taken."""
+    """A transition that makes room, and the states in which the proof takes the transition."""
 
     id: str
     when: Expr
     params: Mapping[str, Expr]
-    """These, and of an unlock whatever the tree says: the rank falls with any legal ``u``."""
+    """Parameters fixed by the proof. The tree chooses an unlock's ``u``: any legal ``u`` will do.
+    """
 
 
 _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
-    ("T-RESULT", behind, {"k": lift(0), "n": lift(1)}),
+    ("T-RESULT", behind, {"k": lift(0), "sampled": lift(1)}),
     ("T-REFUSE", req.phase == MATCHED, {}),
     ("T-RETRACT", is_turn & begun & ~behind & config.retract_keeps, {}),
     ("T-RETRACT-WIPE", is_turn & begun & ~behind & ~config.retract_keeps, {}),
     ("T-PLAIN-RETRACT", is_plain & begun & ~behind, {}),
     ("T-DISCARD", slot.holding & ~has_kv, {}),
 )
-HELPERS = tuple(each[0] for each in _HELPERS)
-"""Steps of the scheduler that take memory from an actor: nobody loses more than time."""
+HELPERS = tuple(helper[0] for helper in _HELPERS)
+"""Scheduler steps that take memory from an actor. The actor loses nothing but time."""
 DISCARD = "T-DISCARD"
-"""Real engines drop a slot whose turn can't use it. That one is dropped for somebody else is the
-choice that the theorem needs."""
+"""Some engines discard a slot only for its own turn. The theorem also needs a discard for another
+request."""
 EVICT, MATCH, EXTEND = "T-EVICT", "T-MATCH", "T-EXTEND"
 STEPS = (*HELPERS, EVICT, MATCH, EXTEND)
-"""All transitions of which the proof makes use."""
+"""All transitions used by the proof."""
 
 
 def helpers(without: frozenset[str]) -> Iterator[Helper]:
-    """Those that there are. Without T-DISCARD a slot is still dropped for its own turn."""
+    """Yield the available helpers. Without T-DISCARD, a slot is discarded for its own turn only."""
     for id_, when, params in _HELPERS:
         if id_ == DISCARD and id_ in without:
             yield Helper(id_, when & is_turn, params)
@@ -154,8 +155,8 @@ def helpers(without: frozenset[str]) -> Iterator[Helper]:
 
 
 def able(spec: Spec, without: frozenset[str]) -> dict[str, Transition]:
-    """The transitions that there are then."""
-    kept = {id_: each for id_, each in spec.transitions.items() if id_ not in without - {DISCARD}}
+    """Return the transitions that remain without the named helpers."""
+    kept = {id_: step for id_, step in spec.transitions.items() if id_ not in without - {DISCARD}}
     if DISCARD in without:
         discard = spec.transitions[DISCARD]
         own = {**discard.guard, "own": is_turn}
@@ -164,30 +165,30 @@ def able(spec: Spec, without: frozenset[str]) -> dict[str, Transition]:
 
 
 def _enabled(spec: Spec, id_: str, params: Mapping[str, Expr]) -> list[Goal]:
-    """Every conjunct of the guard holds with these parameters."""
+    """Return a goal per conjunct: the guard holds with these parameters."""
     values = {f"param.{name}": expr for name, expr in params.items()}
     guard = spec.transitions[id_].full_guard
     return [Goal(f"ENABLED.{name}", substitute(expr, values)) for name, expr in guard.items()]
 
 
 def _falls() -> list[Goal]:
-    """The rank is smaller after it, and no count of it negative."""
+    """Return the goals: the step lowers the rank, and no count becomes negative."""
     now = {name: primed(expr) for name, expr in RANK.items()}
     return [
         Goal("RANK.falls", less(now, RANK)),
-        Goal("RANK.natural", conj(*(each >= 0 for each in now.values()))),
+        Goal("RANK.natural", conj(*(count >= 0 for count in now.values()))),
     ]
 
 
 def _of_another(expr: Expr) -> Expr:
-    """What is said of the request, of one that is not the actor's."""
-    return substitute(expr, {each.name: Var(f"waiting.{each.name}", each.of) for each in req})
+    """Return the formula about the waiting request of another actor."""
+    return substitute(expr, {var.name: Var(f"waiting.{var.name}", var.of) for var in req})
 
 
 def tasks_of(
     spec: Spec, without: frozenset[str] = frozenset(), profile: str | None = None
 ) -> Iterator[Task]:
-    """All obligations of the theorem, by layer; of one profile if that is named.
+    """Yield all tasks of the theorem, for one profile if named.
 
     ``without``: helpers that the engine does not have.
     """
@@ -200,7 +201,7 @@ def tasks_of(
     }
     yield from _counting(spec)
     taken = [id_ for id_ in HELPERS if _possible(spec.transitions[id_], profile)]
-    steps = [each for each in helpers(without) if each.id in taken]
+    steps = [helper for helper in helpers(without) if helper.id in taken]
     covered: Expr = FALSE
     for helper in steps:
         covered = covered | helper.when
@@ -209,10 +210,10 @@ def tasks_of(
     for helper in steps:
         yield from _step(spec, helper, {**base, "case.when": helper.when})
     if EVICT not in without:
-        there = {**base, "case.tree": full.evictable + swa.evictable >= 1}
+        evictable = {**base, "case.tree": full.evictable + swa.evictable >= 1}
         everything = {"n": full.evictable, "swa_n": swa.evictable}
-        yield from _step(spec, Helper(EVICT, lift(True), everything), there)
-    # Where no step is prescribed the rank is zero.
+        yield from _step(spec, Helper(EVICT, lift(True), everything), evictable)
+    # Where the proof takes no helper step, the rank is zero.
     nobody = {"case.nobody": ~some & ~mine}
     tree = {"case.tree": RANK["evictable"] == 0} if EVICT not in without else {}
     end = tuple(Goal(f"END.{name}", expr == 0) for name, expr in RANK.items())
@@ -222,7 +223,7 @@ def tasks_of(
 
 
 def _possible(transition: Transition, profile: str | None) -> bool:
-    """Whether engines of the profile take it at all: of what they never do nothing is asked."""
+    """Return True if the profile's choices allow the transition."""
     says = PROFILES[profile].choices if profile is not None else {}
     chosen = {f"config.{name}": value for name, value in says.items()}
     return all(chosen.get(name, value) == value for name, value in transition.choices.items())
@@ -239,7 +240,7 @@ def _choices(profile: str | None) -> dict[str, Expr]:
 
 
 def _counting(spec: Spec) -> Iterator[Task]:
-    """The counts of all others say what their frame says: for nobody, and with one more."""
+    """Yield the tasks: counts and frame agree without actors, and with one more actor."""
     goals = tuple(Goal(f"COUNT.{name}", primed(expr)) for name, expr in _counted.items())
     nobody: dict[str, Expr] = {
         **{var.name: lift(0) for var in (*state.FRAME, *OTHERS.values())},
@@ -255,7 +256,7 @@ def _counting(spec: Spec) -> Iterator[Task]:
 
 
 def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[Task]:
-    """It can be taken, the rank falls, and whoever is admissible stays so."""
+    """Yield the tasks: the step is enabled, lowers the rank, and leaves requests admissible."""
     transition = spec.transitions[helper.id]
     legal = {**transition.allows.always, **helper.params}
     enabled = _enabled(spec, helper.id, legal)
@@ -263,7 +264,7 @@ def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[T
     guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
     named = {var.name.removeprefix("param."): var for var in transition.params}
     guard |= {f"given.{name}": named[name] == expr for name, expr in helper.params.items()}
-    # Of the frame and of all others' counts nothing changes (``obligations.framing``).
+    # Frame and counts of all others do not change (``obligations.framing``).
     others = {f"others.{name}": _of_another(expr) for name, expr in ADMISSIBLE.items()}
     keeps = [Goal(f"ANOTHER.{name}", primed(_of_another(e))) for name, e in ADMISSIBLE.items()]
     same = [
@@ -280,7 +281,7 @@ def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[T
 
 
 def _running(spec: Spec, hypotheses: dict[str, Expr]) -> Iterator[Task]:
-    """Nobody has anything: of the prompt the tree has nothing, and all of it is prefilled."""
+    """Yield the tasks: with empty pools the request matches nothing and prefills its prompt."""
     match, extend = spec.transitions[MATCH], spec.transitions[EXTEND]
     nothing = {f"param.{name}": lift(0) for name in match.names}
     matched = {name: substitute(expr, nothing) for name, expr in match.full_effect.items()}
@@ -308,12 +309,12 @@ def prove_progress(
     profile: str | None = None,
     tell: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[list[Result], list[Vacuity]]:
-    """Every obligation of the theorem, and of each layer whether it speaks of any state.
+    """Prove every obligation of the theorem, and check that each task's hypotheses can hold.
 
-    ``tell`` how many page sizes are done, of how many.
+    ``tell`` gets the number of finished page sizes and the number of all page sizes.
 
     >>> results, vacuity = prove_progress(page_sizes=(4,), without=frozenset(["T-DISCARD"]))
-    >>> [each.name for each in results if each.status != "proved"]
+    >>> [result.name for result in results if result.status != "proved"]
     ['PROGRESS [cases] / CASES.covered / P=4']
     """
     results: list[Result] = []

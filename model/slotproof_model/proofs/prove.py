@@ -1,9 +1,8 @@
-"""Discharging obligations with Z3: one solver per transition, one check per goal.
+"""Proofs of obligations with Z3: one solver per transition, one check per goal.
 
-Every hypothesis is an assumption with a name, so that each proof says what it
-used. A goal of whose variables the transition writes none is preserved by
-framing and needs no solver. ``rlimit`` instead of wall time and a fixed seed:
-the same spec gives the same result on any machine.
+Every hypothesis is a named assumption, so that a proof lists the hypotheses that it uses. If the
+transition writes no variable of a goal, framing proves the goal without a solver. A limit on
+resource units in place of time, and a fixed seed, give the same result on any machine.
 """
 
 from __future__ import annotations
@@ -26,18 +25,19 @@ from slotproof_model.spec.whole import Spec
 
 PAGE_SIZES = (1, 4, 16, 64)
 OTHERS_AT = (4, None)
-"""Where the invariants of other actors are proved too: at one size, and at all of them at once
-(tests: some at 1 and 64)."""
+"""Page sizes at which the invariants of other actors are proved too: one size, and all at once.
+Tests prove some at 1 and 64."""
 
 
 @dataclass(frozen=True)
 class Vacuity:
-    """Whether a guard can hold together with the invariants, and its step then does something."""
+    """Result of a check that the guard can hold with the invariants, and that the step has an
+    effect."""
 
     transition: str
     page_size: int | None
     problem: str = ""
-    """``can never happen`` or ``changes nothing``, by proof; ``unknown`` where Z3 gave up."""
+    """``can never happen`` or ``changes nothing``, by proof. ``unknown`` if Z3 gave up."""
 
     @property
     def vacuous(self) -> bool:
@@ -45,7 +45,7 @@ class Vacuity:
 
 
 class Prover:
-    """All tasks of one transition at one page size, in one solver: they share most hypotheses."""
+    """All tasks of one transition at one page size, in one solver with shared hypotheses."""
 
     def __init__(self, work: Iterable[Task], page_size: int | None) -> None:
         self.tasks = tuple(work)
@@ -57,11 +57,13 @@ class Prover:
             var.name: self.symbols.var(var) for task in self.tasks for var in variables_of(task)
         }
         self.solver = self.symbols.solver()
-        self.solver.set("case_split", 0)  # by activity alone: a fifth less time over all proofs
+        # branching by activity alone saves a fifth of the time of all proofs
+        self.solver.set("case_split", 0)
         self._labels: dict[Expr, Term] = {}
 
     def _hypotheses(self, task: Task) -> dict[Term, str]:
-        """A label per hypothesis, whose name the core then shows; each is asserted once."""
+        """Return a label per hypothesis, with its name for the unsat core. Assert each hypothesis
+        once."""
         named = {}
         for name, expr in task.hypotheses.items():
             label = self._labels.get(expr)
@@ -74,8 +76,8 @@ class Prover:
         return named
 
     def _check(self, named: Mapping[Term, str]) -> z3.CheckSatResult:
-        """``solver.check(*named)`` without casting some 400 labels anew at each of a task's
-        goals, which is an eighth of the time of all proofs."""
+        """Check as ``solver.check(*named)``, without a new cast of some 400 labels per goal. The
+        casts took an eighth of the time of all proofs."""
         assumed = (z3.Ast * len(named))(*(label.as_ast() for label in named))
         context, solver = self.symbols.context.ref(), self.solver.solver
         return z3.CheckSatResult(
@@ -83,8 +85,9 @@ class Prover:
         )
 
     def vacuity(self, task: Task) -> Vacuity:
-        """Whether the hypotheses hold in some state, and the step then changes something."""
-        if task.layer.startswith("choices"):  # assumes less than the page layer, which is asked
+        """Check that the hypotheses hold in some state, and the step then changes something."""
+        # The page layer assumes more, and its hypotheses are checked.
+        if task.layer.startswith("choices"):
             return Vacuity(task.name, self.page_size)
         labels = list(self._hypotheses(task))
         answer = self.solver.check(*labels)
@@ -104,7 +107,7 @@ class Prover:
         return Vacuity(task.name, self.page_size, why)
 
     def results(self, task: Task) -> Iterator[Result]:
-        """Every goal of the task."""
+        """Yield the result of every goal of the task."""
         named = self._hypotheses(task)
         values = dict(self.before)
         for name, term in self.before.items():
@@ -133,11 +136,11 @@ class Prover:
 
     def _model(self) -> dict[str, int]:
         model = self.solver.model()
-        found = {}
+        values = {}
         for name, term in self.before.items():
             value = model.eval(term, model_completion=True)
-            found[name] = int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
-        return found
+            values[name] = int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
+        return values
 
     def _result(
         self,
@@ -152,14 +155,14 @@ class Prover:
 
 
 def framed(task: Task, goal: Goal) -> bool:
-    """Whether the goal was assumed before, and the step writes nothing of what it speaks of."""
+    """Return True if the goal was assumed, and the step writes no variable of the goal."""
     if task.transition == INIT or goal.clause not in task.hypotheses:
         return False
-    return not {each.removesuffix("'") for each in variables(goal.expr)} & set(task.after)
+    return not {name.removesuffix("'") for name in variables(goal.expr)} & set(task.after)
 
 
 def variables_of(task: Task) -> list[Var]:
-    """The state, the frame, the configuration, and whatever else the task speaks of."""
+    """Return the variables of state, frame, configuration and task."""
     known: dict[str, Var] = {var.name: var for var in (*state.SEEN, *state.PAGE, *state.LINE)}
     goals = (goal.expr for goal in task.goals)
     for expr in (*task.hypotheses.values(), *task.after.values(), *goals):
@@ -191,12 +194,12 @@ def prove(
     only: Iterable[str] | None = None,
     tell: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[list[Result], list[Vacuity]]:
-    """Discharge every obligation. ``None`` among the page sizes is all of them at once.
+    """Prove every obligation. ``None`` among the page sizes stands for all page sizes at once.
 
-    ``tell`` how many transitions are done, of how many, each at each page size.
+    ``tell`` gets the number of finished (transition, page size) pairs and the number of all pairs.
 
     >>> results, vacuity = prove(page_sizes=[1], jobs=1, only=["T-OPEN"])
-    >>> {result.status for result in results}, [each for each in vacuity if each.vacuous]
+    >>> {result.status for result in results}, [check for check in vacuity if check.vacuous]
     ({'proved'}, [])
     """
     spec = spec or Spec()
@@ -209,8 +212,8 @@ def prove(
         batches: Iterator[tuple[list[Result], list[Vacuity]]] = map(_work, work)
         if workers > 1:
             batches = stack.enter_context(pool(workers)).map(_work, work, chunksize=4)
-        for done, (found, empty) in enumerate(batches, 1):
-            results += found
+        for done, (batch, empty) in enumerate(batches, 1):
+            results += batch
             vacuity += empty
             tell(done, len(work))
     return results, vacuity

@@ -1,9 +1,9 @@
-"""Who can never run again: a small world, explored whole, as the counterexample to progress.
+"""Search for stuck requests: a small world, explored completely, as a counterexample to progress.
 
-One session and one request without one. In each state, the shortest way first, it is asked of
-whoever waits and would fit alone (``progress.ADMISSIBLE``): is there a way, of steps of the
-scheduler and of the tree alone, to where all of its prompt is prefilled? All ways are looked at, so
-"never" is what it says: no step of theirs leads anywhere else.
+The world has one session and one request without a session. For every waiting request that would
+fit alone (``progress.ADMISSIBLE``), shortest path first, the search looks for a sequence of
+scheduler and tree steps that prefills the whole prompt. The search covers all sequences, so "never"
+is exact.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ WORLD = Bounds(
     "one session, one request", requests=1, sessions=1, pages=2, tree=1, rows=2, width=2,
     prompt=(2,), history=1, output=0,
 )  # fmt: skip
-"""Two pages: one that the session keeps, and a prompt that needs both."""
+"""Small world with two pages: a session holds one, and a prompt needs both."""
 _LEFT_OUT = frozenset(["T-REJECT"])
-"""A client's step that makes a request without a session, as T-PLAIN-SUBMIT does."""
+"""Client steps left out, because T-PLAIN-SUBMIT makes the same kind of request."""
 _BY = ("the scheduler", "the tree")
 _PROMPT, _OUTPUT = OWN["req.prompt"], OWN["req.output"]
 
 
 @dataclass(frozen=True)
 class Stuck:
-    """A state in which somebody waits for ever, and the shortest way there."""
+    """A state with a request that waits forever, and a shortest path to the state."""
 
     bounds: Bounds
     first: CanonicalState
     path: tuple[Stride, ...]
     who: int
-    """Of the actors of the state: 0 the session's turn, 1 the request without one."""
+    """Actor that waits: 0 for the session's turn, 1 for the request without a session."""
     reachable: int
-    """States that scheduler and tree can still lead to, this one included."""
+    """Number of states still reachable by scheduler and tree, the stuck state included."""
 
     def steps(self) -> Iterator[tuple[str, dict[str, int], CanonicalState]]:
-        """Each step with its parameters and where it leads, from ``init`` on."""
+        """Yield every step with its parameters and its target state, from ``init`` on."""
         yield "init", {}, self.first
-        for each in self.path:
-            yield each.transition, each.params, each.state
+        for stride in self.path:
+            yield stride.transition, stride.params, stride.state
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What was looked at, and what was found."""
+    """Result of a search: numbers of states, and the stuck state, if any."""
 
     states: int
     waiting: int
-    """Of the states, those in which somebody waits who would fit alone; each of them counts."""
+    """Number of pairs of a state and a waiting request that would fit alone."""
     stuck: Stuck | None
 
 
@@ -74,7 +74,7 @@ class _World:
     order: list[CanonicalState]
     came_from: CameFrom
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]]
-    """Where they lead, and whose prompt is prefilled by it."""
+    """Steps by state: target state, and the actor whose prefill the step completes, if any."""
 
 
 def _explore(explorer: Explorer, spec: Spec) -> _World:
@@ -82,8 +82,8 @@ def _explore(explorer: Explorer, spec: Spec) -> _World:
     order = [first]
     came_from: CameFrom = {first: None}
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]] = {}
-    for at in order:  # grows while it is read: breadth first
-        mine = steps.setdefault(at, [])
+    for at in order:  # Grows while it is read: breadth first.
+        strides = steps.setdefault(at, [])
         for view, births, actor in explorer.views(at):
             for move in explorer.moves.of(view, births):
                 target = explorer.after(at, actor, births, move)
@@ -94,31 +94,31 @@ def _explore(explorer: Explorer, spec: Spec) -> _World:
                     order.append(target)
                 if spec.transitions[move.transition].by in _BY:
                     done = move.transition == EXTEND and actor is not None and _all_of(actor, move)
-                    mine.append((target, int(births is not SESSION) if done else None))
+                    strides.append((target, int(births is not SESSION) if done else None))
     return _World(explorer, order, came_from, steps)
 
 
 def _all_of(actor: Values, move: Move) -> bool:
-    """Whether the prefill comes to the end: ``t``, its first parameter, is what is known."""
+    """Return True if the move's first parameter, ``t``, covers all known tokens."""
     return move.params[0] == actor[_PROMPT] + actor[_OUTPUT]
 
 
 def _can_run(world: _World, who: int) -> set[CanonicalState]:
-    """States from which a way leads to where its prompt is prefilled."""
+    """Return the states from which the actor's prompt can be prefilled."""
     backwards: dict[CanonicalState, list[CanonicalState]] = {}
-    found: set[CanonicalState] = set()
+    able_to_run: set[CanonicalState] = set()
     for at, steps in world.steps.items():
         for target, runs in steps:
             backwards.setdefault(target, []).append(at)
             if runs == who:
-                found.add(at)
-    todo = list(found)
+                able_to_run.add(at)
+    todo = list(able_to_run)
     while todo:
         for before in backwards.get(todo.pop(), ()):
-            if before not in found:
-                found.add(before)
+            if before not in able_to_run:
+                able_to_run.add(before)
                 todo.append(before)
-    return found
+    return able_to_run
 
 
 def look(
@@ -127,17 +127,17 @@ def look(
     spec: Spec | None = None,
     bounds: Bounds = WORLD,
 ) -> Looked:
-    """The first state in which somebody waits for ever, if there is one in this world.
+    """Search for the first state in which a request waits forever.
 
-    >>> found = look(frozenset(["T-DISCARD"])).stuck
-    >>> [each.transition for each in found.path]
+    >>> stuck = look(frozenset(["T-DISCARD"])).stuck
+    >>> [stride.transition for stride in stuck.path]
     ['T-OPEN', 'T-SUBMIT', 'T-MATCH', 'T-EXTEND', 'T-SAVE', 'T-PLAIN-SUBMIT']
     >>> look().stuck is None
     True
     """
     spec = spec or Spec()
     bounds = replace(bounds, profile=profile)
-    steps = {n: each for n, each in able(spec, without).items() if n not in _LEFT_OUT}
+    steps = {n: transition for n, transition in able(spec, without).items() if n not in _LEFT_OUT}
     world = _explore(Explorer(bounds, steps), spec)
     admissible = compiled(conj(*ADMISSIBLE.values()), bounds.page_size)
     can = [_can_run(world, who) for who in (0, 1)]
@@ -150,23 +150,23 @@ def look(
             who = int(births is not SESSION)
             if at not in can[who]:
                 path = tuple(world.explorer.path(world.came_from, at))
-                found = Stuck(bounds, world.order[0], path, who, len(_closure(world, at)))
-                return Looked(len(world.order), waiting, found)
+                stuck = Stuck(bounds, world.order[0], path, who, len(_closure(world, at)))
+                return Looked(len(world.order), waiting, stuck)
     return Looked(len(world.order), waiting, None)
 
 
 def _closure(world: _World, at: CanonicalState) -> set[CanonicalState]:
-    found, todo = {at}, [at]
+    reached, todo = {at}, [at]
     while todo:
         for target, _ in world.steps[todo.pop()]:
-            if target not in found:
-                found.add(target)
+            if target not in reached:
+                reached.add(target)
                 todo.append(target)
-    return found
+    return reached
 
 
 def named(at: CanonicalState) -> dict[str, int]:
-    """The variables of both actors: ``s1.slot.C``, ``r1.req.phase``."""
+    """Return the variables of both actors: ``s1.slot.C``, ``r1.req.phase``."""
     return {
         f"{name}.{var}": value
         for name, values in (("s1", at.sessions[0]), ("r1", at.requests[0]))

@@ -1,7 +1,7 @@
 """The symbolic reading: the spec as Z3 terms, for one page size or for all at once.
 
-Nothing of a transition is written again here. Every ⌊x⌋ becomes P·q with a
-fresh quotient q, 0 ≤ x − P·q < P, instead of ``div``: linear, and fast.
+Terms are built from the expression trees, so no transition is written a second time. Every ⌊x⌋
+becomes P·q with a fresh quotient q and 0 ≤ x − P·q < P, which is linear and faster than ``div``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import z3
 from slotproof_model.spec.expr import App, Const, Expr, Op, Sort, Var, same
 
 Term: TypeAlias = Any
-"""A Z3 term: z3-solver has no types."""
+"""A Z3 term. z3-solver has no types."""
 RLIMIT = 50_000_000
-"""Z3's resource units per check; far above what any obligation needs."""
+"""Z3's resource units per check, far above the need of any obligation."""
 _OPERATORS: Mapping[Op, Callable[..., Term]] = {
     Op.ADD: operator.add, Op.SUB: operator.sub, Op.EQ: operator.eq, Op.LE: operator.le,
     Op.LT: operator.lt, Op.AND: z3.And, Op.OR: z3.Or, Op.NOT: z3.Not,
@@ -27,14 +27,13 @@ _OPERATORS: Mapping[Op, Callable[..., Term]] = {
 class Symbols:
     """Z3 terms for expressions over named variables, in one context.
 
-    ``side`` collects what defines the floors: ``settle`` asserts it along with the terms.
+    ``side`` collects the definitions of floors. ``settle`` asserts them along with the terms.
 
-    With ``page_size`` ``None`` the page size is a symbol P ≥ 1. Then P·q would
-    not be linear, so a floor is a fresh f with f ≤ x < f + P that counts as a
-    multiple of P. What that means is said by the one fact about multiples that
-    proofs need: two of them that differ, differ by at least P. ``multiples``
-    names the variables that hypotheses say are aligned; sums, minima and choices
-    of multiples are multiples, so their floor is themselves.
+    If ``page_size`` is ``None``, the page size is a symbol P ≥ 1. P·q would not be linear, so a
+    floor is a fresh f with f ≤ x < f + P that counts as a multiple of P. The proofs need one fact
+    about multiples: two different multiples differ by at least P. ``multiples`` names the variables
+    that are aligned by hypothesis. Sums, minima and conditionals of multiples are multiples, and so
+    equal to their floor.
     """
 
     def __init__(
@@ -52,27 +51,28 @@ class Symbols:
         self._aligned: dict[int, Term] = {}
         """Terms known to be multiples of P, by Z3's id."""
         self._terms: dict[tuple[object, ...], Term] = {}
-        """What was built, by operator and arguments: formulas share most of their parts."""
+        """Terms already built, by operator and arguments. Formulas share most of their parts."""
         self._kept: list[Term] = []
-        """Keeps terms alive whose ids are keys."""
+        """Terms held alive because their ids are keys."""
 
     def solver(self, rlimit: int = RLIMIT) -> z3.Solver:
-        """A solver for these terms: a fixed seed, and resource units instead of wall time."""
+        """Return a solver with a fixed seed, limited by resource units in place of time."""
         made = z3.Solver(ctx=self.context)
         made.set("random_seed", 0)
         made.set("rlimit", rlimit)
         return made
 
     def settle(self, solver: z3.Solver) -> None:
-        """Assert what the terms built since the last time need."""
+        """Assert the side conditions of the terms built since the last call."""
         solver.add(*self.side)
         self.side.clear()
 
     def var(self, var: Var, whose: str = "") -> Term:
-        """The constant of a variable before the transition, or of a parameter; of several
-        actors, that of one of them.
+        """Return the constant of a parameter, or of a variable before the transition. ``whose``
+        names one of several actors.
 
-        Only these are multiples by hypothesis: a value after it must be shown to be one.
+        Only these constants may be multiples of P by hypothesis. For a value after the transition,
+        alignment must be proved.
         """
         name = f"{var.name}.{whose}" if whose else var.name
         if var.sort is Sort.BOOL:
@@ -81,11 +81,11 @@ class Symbols:
         return self._is_multiple(constant) if var.name in self.multiples else constant
 
     def integer(self, name: str) -> Term:
-        """A constant that is no variable of the spec."""
+        """Return a constant that is no variable of the spec."""
         return z3.Int(name, self.context)
 
     def term(self, expr: Expr, values: Mapping[str, Term]) -> Term:
-        """The term of an expression, its variables given by name."""
+        """Return the term of an expression, given its variables' terms by name."""
         if isinstance(expr, Const):
             if isinstance(expr.value, bool):
                 return z3.BoolVal(expr.value, self.context)
@@ -109,7 +109,7 @@ class Symbols:
         return result
 
     def _is_multiple(self, term: Term) -> Term:
-        """Note that the term is a multiple of P: it keeps its distance from every floor."""
+        """Record the term as a multiple of P, at least P away from every different multiple."""
         if self.page_size is None and term.get_id() not in self._aligned:
             for floor in self._floors.values():
                 self._apart(floor, term)
@@ -158,8 +158,8 @@ class Symbols:
 
 
 def aligned_variables(formulas: Iterable[Expr]) -> frozenset[str]:
-    """Variables that the formulas, taken together, say are multiples of the page size."""
-    found: set[str] = set()
+    """Return the variables that the formulas together require to be multiples of the page size."""
+    aligned: set[str] = set()
     todo = list(formulas)
     while todo:
         expr = todo.pop()
@@ -173,5 +173,5 @@ def aligned_variables(formulas: Iterable[Expr]) -> frozenset[str]:
                 and isinstance(right, Var)
                 and same(left.args[0], right)
             ):
-                found.add(right.name)
-    return frozenset(found)
+                aligned.add(right.name)
+    return frozenset(aligned)

@@ -1,7 +1,7 @@
-"""What transitions must allow, in pieces that several share: the environment's side of guards.
+"""Conditions shared by the allowances of several transitions: guards from the environment's side.
 
-What others lock, how much the tree has, what the client asks for: ``given``. Any legal choice
-must be possible (:class:`slotproof_model.spec.transition.Allowance`).
+Other actors' locks, the tree's content and client input are ``given`` variables. The guard must
+hold for every legal value of these (:class:`slotproof_model.spec.transition.Allowance`).
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from slotproof_model.spec.transition import Allowance
 waiting = req.phase == WAITING
 partial_slot = slot.holding & (session.history < slot.C)
 some = Var("given.n")
-"""Any number."""
+"""Number chosen by the environment."""
 
 # Locks -------------------------------------------------------------------------
 
 _others, _swa_others = Var("given.others"), Var("given.swa_others")
-"""Tree pages that are locked by others, in tokens: what stays protected after an unlock."""
+"""Number of tree tokens locked by other actors. They stay protected after an unlock."""
 
 
-def unlocking(when: Expr, mine: Expr) -> Allowance:
-    """Whatever the others' locks cover, together with mine they cover what is protected.
+def unlocking(when: Expr, locked: Expr) -> Allowance:
+    """Return the allowance of an unlock of ``locked`` tokens, with any legal locks of other actors.
 
-    A legal unlock there is always: of what the others' locks can't cover.
+    A legal ``u`` always exists: the protected tokens beyond the sum of all other locks.
     """
-    their_sum = frame.lock_sum + lock_sum - mine
+    their_sum = frame.lock_sum + lock_sum - locked
     possible = conj(
         is_aligned(_others),
         frame.lock_max <= _others,
         _others <= their_sum,
         _others <= full.protected,
-        full.protected <= _others + mine,
+        full.protected <= _others + locked,
     )
     swa_possible = conj(
         is_aligned(_swa_others),
         _swa_others >= 0,
         _swa_others <= their_sum,
         _swa_others <= swa.protected,
-        swa.protected <= _swa_others + mine,
+        swa.protected <= _swa_others + locked,
     )
     u = {"u": full.protected - _others, "swa_u": swa.protected - _swa_others}
     least = {
@@ -63,7 +63,7 @@ def unlocking(when: Expr, mine: Expr) -> Allowance:
 # Matching ------------------------------------------------------------------------
 
 m, fresh, swa_fresh = Var("given.m"), Var("given.fresh"), Var("given.swa_fresh")
-"""What the tree has of a prompt, and what of it nobody had locked before."""
+"""Length of a prompt's prefix in the tree, and its unlocked tokens in each pool."""
 legal_match = conj(
     is_aligned(m),
     m >= 0,
@@ -91,12 +91,12 @@ window_alive = (
     | (~config.swa & (reuse >= slot.E))
     | ((reuse < slot.E) & (floor_page(reuse) == 0))
 )
-"""E ≤ max(0, m - W) after the cut to m, case by case."""
+"""The condition E ≤ max(0, m - W) after a cut to m, case by case."""
 
 # To the tree -----------------------------------------------------------------------
 
 q, dup, swa_dup = Var("given.q"), Var("given.dup"), Var("given.swa_dup")
-"""Up to where the tree has the tokens, what of it it had before."""
+"""End of the published prefix, and in each pool the tokens that the tree already holds."""
 _cursor = maximum(req.Q, req.E)
 legal_insert = conj(
     is_aligned(q),
@@ -111,9 +111,21 @@ legal_insert = conj(
     (swa_dup == 0) | (_cursor + swa_dup <= req.Q + dup),
 )
 swa_unlocked = Var("given.swa_unlocked")
-"""What of the tree's sliding-window pages nobody locks any more after an insert."""
+"""Tokens of the tree's sliding-window pages whose last lock an insert drops."""
 
 
 def room(tokens: Expr) -> Expr:
-    """That many tokens are free, in the sliding-window pool as well."""
+    """Return the formula: both pools have this many tokens free."""
     return (tokens <= full.available) & (~config.swa | (tokens <= swa.available))
+
+
+GIVEN: dict[str, str] = {
+    "n": "a number of tokens",
+    "m": "tokens of the prompt that the tree holds",
+    "fresh": "full-pool tokens of the matched prefix that have no lock yet",
+    "swa_fresh": "sliding-window tokens of the matched prefix that have no lock yet",
+    "others": "full-pool tokens of the tree that other actors' locks cover",
+    "swa_others": "sliding-window tokens of the tree that other actors' locks cover",
+    "swa_unlocked": "sliding-window tokens of the tree that lose their last lock",
+}
+"""Choices of the environment that are not parameters of a transition."""

@@ -1,9 +1,9 @@
-"""The expression tree in which the spec is written.
+"""The expression tree of the spec.
 
-A formula is data: a closed set of operators over integer and boolean
-variables, linear but for ``ceil_page`` and ``floor_page``. Operators are
-overloaded so that a transition reads like the formula in a paper; every
-reading (evaluate, symbolic, render, mutate) is a visitor over this tree.
+A formula is data, built from a closed set of operators over integer and boolean variables. Formulas
+are linear except for ``ceil_page`` and ``floor_page``. Overloaded operators make a transition read
+like the formula in a paper. Every reading (evaluate, symbolic, render, mutate) is a visitor over
+the expression tree.
 
 >>> x, y = Var("x"), Var("y")
 >>> show(maximum(x + 1, y) <= ceil_page(y))
@@ -23,14 +23,14 @@ from typing import TypeAlias, cast
 
 
 class Sort(Enum):
-    """The two sorts of the language."""
+    """Sorts (types) of expressions."""
 
     INT = "int"
     BOOL = "bool"
 
 
 class Op(Enum):
-    """Every operator there is; a reading that handles these handles the spec."""
+    """All operators. Code that handles all of these handles every formula of the spec."""
 
     ADD = "+"
     SUB = "-"
@@ -48,14 +48,14 @@ class Op(Enum):
 
     @property
     def sort(self) -> Sort | None:
-        """The sort of the result; ``None`` where it is that of the operands."""
+        """Sort of the result. ``None`` if the operands determine the sort."""
         if self in (Op.EQ, Op.LE, Op.LT, Op.AND, Op.OR, Op.NOT):
             return Sort.BOOL
         return None if self is Op.ITE else Sort.INT
 
 
 class Expr:
-    """A term or formula. Immutable; compared by identity, see :func:`same`."""
+    """An immutable term or formula. ``==`` builds a formula: to compare two, use :func:`same`."""
 
     __slots__ = ()
 
@@ -163,7 +163,7 @@ class App(Expr):
 
 
 def lift(value: Operand) -> Expr:
-    """The expression itself, or a literal made one."""
+    """Return the expression itself, or a literal as an expression."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, int):
@@ -175,7 +175,7 @@ TRUE, FALSE = Const(True), Const(False)
 
 
 def ite(condition: Operand, then: Operand, other: Operand) -> Expr:
-    """``then`` where the condition holds, else ``other``.
+    """Return ``then`` if the condition holds, else ``other``.
 
     >>> show(ite(Var("lent", Sort.BOOL), 0, Var("A")))
     'ite(lent, 0, A)'
@@ -184,7 +184,7 @@ def ite(condition: Operand, then: Operand, other: Operand) -> Expr:
 
 
 def minimum(first: Operand, second: Operand) -> Expr:
-    """The smaller one.
+    """Return the smaller value.
 
     >>> show(minimum(Var("C"), 7))
     'min(C, 7)'
@@ -193,7 +193,7 @@ def minimum(first: Operand, second: Operand) -> Expr:
 
 
 def maximum(first: Operand, second: Operand) -> Expr:
-    """The larger one.
+    """Return the larger value.
 
     >>> show(maximum(Var("Q"), Var("E")))
     'max(Q, E)'
@@ -202,7 +202,7 @@ def maximum(first: Operand, second: Operand) -> Expr:
 
 
 def ceil_page(value: Operand) -> Expr:
-    """⌈x⌉: the smallest multiple of the page size that is at least x.
+    """Return ⌈x⌉: the smallest multiple of the page size that is at least x.
 
     >>> show(ceil_page(Var("A")) - Var("Q"))
     '⌈A⌉ - Q'
@@ -211,7 +211,7 @@ def ceil_page(value: Operand) -> Expr:
 
 
 def floor_page(value: Operand) -> Expr:
-    """⌊x⌋: the largest multiple of the page size that is at most x.
+    """Return ⌊x⌋: the largest multiple of the page size that is at most x.
 
     >>> show(floor_page(Var("C") - 1))
     '⌊C - 1⌋'
@@ -220,7 +220,7 @@ def floor_page(value: Operand) -> Expr:
 
 
 def is_aligned(value: Operand) -> Expr:
-    """A multiple of the page size.
+    """Return the formula: ``value`` is a multiple of the page size.
 
     >>> show(is_aligned(Var("Q")))
     '⌊Q⌋ = Q'
@@ -229,7 +229,7 @@ def is_aligned(value: Operand) -> Expr:
 
 
 def implies(premise: Operand, conclusion: Operand) -> Expr:
-    """The conclusion holds wherever the premise does.
+    """Return the formula: the conclusion holds wherever the premise does.
 
     >>> show(implies(Var("lent", Sort.BOOL), Var("held") == 0))
     '¬lent ∨ held = 0'
@@ -238,7 +238,7 @@ def implies(premise: Operand, conclusion: Operand) -> Expr:
 
 
 def iff(first: Operand, second: Operand) -> Expr:
-    """Both hold, or neither.
+    """Return the formula: both hold, or neither.
 
     >>> show(iff(Var("inflight", Sort.BOOL), Var("kind") == 1))
     'inflight = (kind = 1)'
@@ -247,7 +247,7 @@ def iff(first: Operand, second: Operand) -> Expr:
 
 
 def conj(*parts: Operand) -> Expr:
-    """All of them; true when there are none.
+    """Return the conjunction of the parts, or true without parts.
 
     >>> show(conj(Var("Q") >= 0, Var("Q") <= Var("C"))), show(conj())
     ('0 ≤ Q ∧ Q ≤ C', 'true')
@@ -259,7 +259,7 @@ def conj(*parts: Operand) -> Expr:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, top down.
+    """Yield the expression and all its subexpressions, top down.
 
     >>> [show(node) for node in walk(Var("C") + 1)]
     ['C + 1', 'C', '1']
@@ -271,7 +271,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def variables(expr: Expr) -> frozenset[str]:
-    """Names of the variables that occur.
+    """Return the names of the variables in the expression.
 
     >>> sorted(variables(Var("C") <= Var("A")))
     ['A', 'C']
@@ -280,7 +280,7 @@ def variables(expr: Expr) -> frozenset[str]:
 
 
 def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
-    """The expression with variables replaced by name, all at once.
+    """Return the expression with variables replaced by name, all simultaneously.
 
     >>> show(substitute(Var("C") <= Var("A"), {"C": Var("A"), "A": lift(9)}))
     'A ≤ 9'
@@ -293,7 +293,7 @@ def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def same(first: Expr, second: Expr) -> bool:
-    """Structural equality (``==`` builds a formula).
+    """Return True if both are structurally equal.
 
     >>> same(Var("C") + 1, Var("C") + 1), same(Var("C") + 1, 1 + Var("C"))
     (True, False)
@@ -313,7 +313,7 @@ _LEVEL = {Op.OR: 1, Op.AND: 2, Op.EQ: 4, Op.LE: 4, Op.LT: 4, Op.ADD: 5, Op.SUB: 
 
 
 def show(expr: Expr, level: int = 0) -> str:
-    """The formula as one line of text.
+    """Return the formula as one line of text.
 
     >>> show(ceil_page(Var("A")) <= Var("width"))
     '⌈A⌉ ≤ width'
@@ -337,8 +337,8 @@ def show(expr: Expr, level: int = 0) -> str:
         return f"⌊{show(args[0])}⌋"
     if expr.op not in _LEVEL:
         return f"{expr.op.value}({', '.join(show(arg) for arg in args)})"
-    mine = _LEVEL[expr.op]
-    left = mine + (mine == 4)  # a = (b ≤ c), never a = b ≤ c
+    own = _LEVEL[expr.op]
+    left = own + (own == 4)  # a = (b ≤ c), never a = b ≤ c
     right = left + (expr.op is Op.SUB)
     text = f"{show(args[0], left)} {expr.op.value} {show(args[1], right)}"
-    return f"({text})" if mine < level else text
+    return f"({text})" if own < level else text

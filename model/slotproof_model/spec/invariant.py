@@ -1,4 +1,4 @@
-"""What an invariant is: a clause of the spec, in named conjuncts."""
+"""An invariant: a clause of the spec, split into named conjuncts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotproof_model.spec.expr import Expr, variables
 
 
 class Kind(Enum):
-    """Of a state, of a step from one to the next, or of what only the suite can see."""
+    """Scope of an invariant: every state, every step, or observations of the suite only."""
 
     STATE = "state"
     STEP = "step"
@@ -18,23 +18,23 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Invariant:
-    """A clause of the spec, cited by its ID; violations name the conjunct too."""
+    """A clause of the spec, cited by its ID. Violations also name the conjunct."""
 
     id: str
     kind: Kind
     sentence: str
     conjuncts: dict[str, Expr] = field(default_factory=dict)
     observed: dict[str, str] = field(default_factory=dict)
-    """Conjuncts that only the suite can check: name and sentence."""
+    """Sentences of conjuncts that only the suite can check, by the conjunct's name."""
 
     @property
     def on_engines(self) -> bool:
-        """Whether the suite checks any of it: not, what is said of an arbitrary page or row."""
+        """True if the suite checks some conjunct. Formulas about a page or row are only proved."""
         return bool(self.observed) or not all(map(about, self.conjuncts.values()))
 
 
 def about(expr: Expr) -> str:
-    """The arbitrary thing that a formula is about, ``page`` or ``line``; empty: none.
+    """Return ``page`` or ``line`` if the formula is about one, else an empty string.
 
     >>> from slotproof_model.spec.state import full, page
     >>> about(page.free + full.total), about(full.total)
@@ -59,7 +59,7 @@ def harness(id: str, sentence: str, **observed: str) -> Invariant:
 
 
 def pool_of(conjunct: str) -> str | None:
-    """The pool that a conjunct about a page is about, where it is about one alone.
+    """Return the pool named at the beginning of a conjunct's name, else ``None``.
 
     >>> pool_of("swa_covers"), pool_of("full"), pool_of("counted")
     ('swa', 'full', None)

@@ -1,10 +1,9 @@
-"""Every invariant: what must hold, in every state or across every step.
+"""All invariants: of states, of steps and of engines.
 
-*State* invariants are proved, and evaluated on every snapshot of an engine.
-*Step* invariants (``steps``) relate a state and the next one. *Harness* invariants
-speak of things the spec does not model (tokens, the engine's own checker, liveness):
-their conjuncts have a sentence and no formula, and the suite checks them on
-engines only.
+*State* invariants are proved, and evaluated on every snapshot of an engine. *Step* invariants
+(``steps``) relate a state and the next state. *Harness* invariants are about things that the spec
+does not model: tokens, the engine's own checker, liveness. A harness conjunct is a sentence without
+a formula, and the suite checks it on engines only.
 """
 
 from __future__ import annotations
@@ -55,16 +54,16 @@ from slotproof_model.spec.state import (
 from slotproof_model.spec.steps import STEPS
 
 
-def _sum(pool: Pool, mine: Expr, rest: Expr) -> dict[str, Expr]:
+def _sum(pool: Pool, actor: Expr, rest: Expr) -> dict[str, Expr]:
     return {
-        "equation": pool.available + pool.evictable + pool.protected + mine + rest == pool.total,
+        "equation": pool.available + pool.evictable + pool.protected + actor + rest == pool.total,
         "nonnegative": conj(
-            pool.available >= 0, pool.evictable >= 0, pool.protected >= 0, mine >= 0
+            pool.available >= 0, pool.evictable >= 0, pool.protected >= 0, actor >= 0
         ),
     }
 
 
-_REPORTED = {"reported": "the equation holds for the engine's own figures"}
+_REPORTED = {"reported": "the equation also holds for the counts that the engine itself reports"}
 
 SUM_FULL = state(
     "INV-SUM-FULL",
@@ -74,17 +73,17 @@ SUM_FULL = state(
 )
 SUM_SWA = state(
     "INV-SUM-SWA",
-    "The same for the sliding-window pool, where the cursor has taken its share.",
+    "INV-SUM-FULL for the sliding-window pool, in which KV below the SWA cursor is free.",
     _REPORTED,
     **_sum(swa, swa_held + swa_uncached, frame.swa_held + frame.swa_uncached),
 )
 ROWS = state(
     "INV-ROWS",
-    "Free rows and rows of slots and requests (on loan: once) are all rows; no row twice.",
+    "Free rows, slots' rows and requests' rows add up to all rows. A row on loan counts once.",
     {
-        "range": "only rows that there are are free or used",
-        "twice": "no row is in the free list twice, or free and used, or used by two",
-        "reported": "the engine's count of rows that slots hold is the one that ownership gives",
+        "range": "only existing rows are free or in use",
+        "twice": "no row is twice in the free list, both free and in use, or used by two owners",
+        "reported": "the engine's count of slots' rows equals the count derived from ownership",
     },
     equation=rows.free + slot_rows + req_rows + frame.rows == rows.total,
     present=(rows.free >= 0) & iff(slot.holding, slot.row != NO_ROW),
@@ -93,21 +92,21 @@ ROWS = state(
 )
 ROW = state(
     "INV-ROW",
-    "Every row is free or has one user: a slot, on loan to its turn or not, or a request.",
+    "Every row is free or has exactly one user: a slot, even while on loan, or a request.",
     one=line.free + owns_row + line.rest == 1,
     counted=(line.free >= 0) & (line.rest >= 0),
 )
 ONCE = state(
     "INV-ONCE",
-    "A slot's KV is counted exactly once: held or uncached, never both, never neither.",
-    {"reported": "the engine's held and uncached are those that ownership gives"},
+    "A slot's KV is counted exactly once: as held or as uncached, never as both or as neither.",
+    {"reported": "the engine's held and uncached counts equal the counts derived from ownership"},
     never_both=implies(on_loan, held == 0) & implies(on_loan, slot.lent),
     never_neither=implies(slot.lent, on_loan)
     & implies(slot.holding & ~on_loan, held == private(slot)),
 )
 INFLIGHT = state(
     "INV-INFLIGHT",
-    "A session is in flight exactly while one accepted, unfinished turn of it exists.",
+    "A session is in flight exactly while it has one accepted, unfinished turn.",
     {"one": "a session never has two unfinished turns"},
     iff=iff(session.inflight, req.kind == TURN),
 )
@@ -120,32 +119,32 @@ def _order(kv: Kv) -> Expr:
 ORDER = state("INV-ORDER", "0 ≤ Q ≤ C ≤ A ≤ row width.", slot=_order(slot), req=_order(req))
 ALIGN = state(
     "INV-ALIGN",
-    "Q is page-aligned, and only whole pages change hands.",
+    "Q is page-aligned. Only whole pages are free or in the tree.",
     {"positions": "position i of a row lies at offset i modulo P of its page"},
     slot=is_aligned(slot.Q),
     req=is_aligned(req.Q),
     free=is_aligned(full.available) & is_aligned(swa.available),
     tree=conj(
-        *(is_aligned(each) for pool in (full, swa) for each in (pool.evictable, pool.protected))
+        *(is_aligned(figure) for pool in (full, swa) for figure in (pool.evictable, pool.protected))
     ),
 )
 CURSOR = state(
     "INV-CURSOR",
     "0 ≤ E ≤ A, and E is page-aligned.",
-    {"given_back": "below the cursor the row owns no sliding-window page, above it every one"},
+    {"given_back": "the row owns every sliding-window page above the cursor, and none below it"},
     slot=(slot.E >= 0) & (slot.E <= slot.A) & is_aligned(slot.E),
     req=(req.E >= 0) & (req.E <= req.A) & is_aligned(req.E),
     no_window=config.swa | ((slot.E == 0) & (req.E == 0)),
 )
 WINDOW = state(
     "INV-WINDOW",
-    "Nothing of the window that a request's next token needs is given back: E ≤ max(0, C - W).",
+    "The window of a request's next token is never freed: E ≤ max(0, C - W).",
     req=implies(config.swa & has_kv, maximum(0, req.C - config.window) >= req.E),
 )
 COVER = state(
     "INV-COVER",
-    "KV covers known tokens only; under overlap scheduling that of a running request is one ahead "
-    "at most.",
+    "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be one "
+    "token ahead.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
     req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
@@ -154,7 +153,7 @@ OWNER = state(
     "INV-OWNER",
     "Every page has exactly one owner: the free list, the tree, or one private row.",
     {
-        "range": "only pages that the pool has are free, in the tree, or in a row",
+        "range": "every page that is free, in the tree or in a row belongs to the pool",
         "lost": "no page is without an owner",
         "shared": "no page has two owners",
         "free_twice": "the free list has no duplicates",
@@ -167,20 +166,20 @@ OWNER = state(
 )
 BACKED = state(
     "INV-BACKED",
-    "Every position of a row that counts has a page: from Q to A, and below Q what the row needs "
-    "of the tree. Whose it is say INV-OWNER and INV-PIN.",
+    "Every position of a row from Q to A has a page, and so has every position below Q whose tree "
+    "page the row needs. INV-OWNER and INV-PIN determine the page's owner.",
     {
-        "protected": "positions below Q lie in pages that the tree holds locked",
-        "private": "positions from Q to A lie in pages that nobody has given back",
+        "protected": "positions below Q lie in locked pages of the tree",
+        "private": "positions from Q to A lie in pages that were not freed",
     },
     **places.backed("full"),
     **places.backed("swa"),
 )
 PIN = state(
     "INV-PIN",
-    "A locked page is the tree's, and `protected` counts it once. A lock covers pages below Q "
-    "only, and all to which the row points there; in the sliding-window pool at least those from "
-    "⌊max(0, Q - W)⌋ on that the cursor has not passed.",
+    "Every locked page is in the tree, and `protected` counts the page once. In the full pool, an "
+    "actor's lock covers exactly the pages of its row below Q. In the sliding-window pool, it "
+    "covers only such pages, and at least those from max(E, ⌊max(0, Q - W)⌋) on.",
     counted=(page.pins >= 0) & (page.beside >= 0),
     tree=implies(pinned, page.tree == 1),
     mine=implies(page.pin, actor_has_kv & page.here & (page.at < own.Q)),
@@ -191,16 +190,16 @@ PIN = state(
 )
 PLACE = state(
     "INV-PLACE",
-    "A position of a row has one page, and no page lies at two positions that count: those that "
-    "the row owns, and those of its prefix that it needs.",
+    "Each position of a row has at most one page. No page lies at two positions that count: "
+    "positions owned by the row, and positions of its prefix that the row needs.",
     function=implies(actor_has_kv & page.here & (page.at == page.place), page.entry == page.number),
     full_injective=places.injective("full"),
     swa_injective=places.injective("swa"),
 )
 LOCK = state(
     "INV-LOCK",
-    "Every tree lock taken is released exactly once: whoever has a protected prefix has one.",
-    {"count": "each tree page is locked once for each prefix that covers it"},
+    "Each slot, and each request whose KV is its own, has one tree lock, released exactly once.",
+    {"count": "each page of the tree has one lock for each locked prefix that covers the page"},
     slot=iff(slot.locked, slot.holding),
     req=iff(req.locked, has_kv & ~slot.lent),
     covered=implies(has_kv, full.protected >= req.Q)
@@ -211,8 +210,8 @@ LOCK = state(
 )
 DRAIN = state(
     "INV-DRAIN",
-    "Nothing in flight and every session closed: all memory and rows are back, no lock is left.",
-    {"closed": "after the last close nothing but the tree holds memory"},
+    "After the last request and session, all rows are free and all memory is free or evictable.",
+    {"closed": "after the last close, only the tree holds memory"},
     drained=implies(
         conj(
             ~session.open,
@@ -231,33 +230,33 @@ DRAIN = state(
 )
 ABSENT_IS_ZERO = state(
     "INV-ABSENT",
-    "What is not there is zero: a session, a slot, a request, KV of a request that has none.",
+    "All variables of an absent session, slot, request or KV are zero, or `no_row` for a row.",
     session=session.open
     | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
-    slot=slot.holding | (~slot.lent & conj(*(each == 0 for each in lengths(slot)))),
+    slot=slot.holding | (~slot.lent & conj(*(length == 0 for length in lengths(slot)))),
     req=(req.kind != NONE) | conj(req.phase == ABSENT, req.prompt == 0, req.output == 0),
-    kv=has_kv | ((req.row == NO_ROW) & conj(*(each == 0 for each in lengths(req)))),
+    kv=has_kv | ((req.row == NO_ROW) & conj(*(length == 0 for length in lengths(req)))),
 )
 KIND = state(
     "INV-KIND",
-    "A request is a turn of its session, or has none; there is a kind and a phase exactly while "
-    "there is a request.",
+    "A request is a turn of its session, or has no session. Kind and phase are set exactly while "
+    "a request exists.",
     range=conj(req.kind >= NONE, req.kind <= PLAIN, req.phase >= ABSENT, req.phase <= RUNNING),
     both=iff(req.kind == NONE, req.phase == ABSENT),
     alone=implies(req.kind == PLAIN, ~session.open),
 )
 PHASE = state(
     "INV-PHASE",
-    "A matched request without a slot has the tree's prefix and nothing else; one that is running "
-    "or parked has a row; one that is parked has some of its prompt to prefill.",
+    "A matched request without a slot has no KV but the tree's prefix. A running or parked request "
+    "has a row. A parked request has tokens left to prefill.",
     matched=implies(~slot.lent & (req.phase == MATCHED), (req.row == NO_ROW) & (req.A == req.Q)),
     row=implies(req.phase >= PARKED, req.row != NO_ROW),
     parked=implies(req.phase == PARKED, known > req.C),
 )
 LOAN = state(
     "INV-LOAN",
-    "A turn that has KV has its slot on loan, if there is one; until it runs, both describe the "
-    "same.",
+    "While a turn has KV, the session's slot, if any, is on loan to the turn. Until the turn runs, "
+    "slot and turn describe the same KV.",
     lent=implies((req.kind == TURN) & has_kv & slot.holding, slot.lent),
     prefix=implies(slot.lent, req.Q == slot.Q),
     same=implies(
@@ -275,101 +274,101 @@ ENVIRONMENT: dict[str, Expr] = {
     "window": (config.window >= 0) & iff(config.swa, config.window > 0),
     "width": config.width >= 1,
     "reserve": (config.reserve >= 0) & (config.reserve <= 1),
-    "frame": conj(*(each >= 0 for each in frame)),
+    "frame": conj(*(figure >= 0 for figure in frame)),
     "locks": frame.lock_max <= frame.lock_sum,
     "no_swa": implies(~config.swa, swa.total == 0),
 }
-"""What is assumed of the configuration, and what is true of all other actors summed up; no
-invariant says it."""
+"""Assumptions about the configuration, and facts about the frame, which sums up all other actors.
+No invariant covers them."""
 DERIVED: dict[str, Expr] = {
     "frame": ENVIRONMENT["frame"],
     "locks": ENVIRONMENT["locks"],
     "aligned": is_aligned(frame.lock_max) & is_aligned(frame.lock_sum),
 }
-"""What is true of all other actors summed up: proved, actor by actor (``INIT [frame]``)."""
+"""Facts about the frame, proved by adding one actor at a time (``INIT [frame]``)."""
 
 STEP_CLAUSE = harness(
     "INV-STEP",
-    "What the engine did is what the spec allows: transition and field that differ are named.",
-    unknown="the event names a transition, an actor and parameters that exist",
+    "The engine takes only steps that the spec allows. A violation names transition and field.",
+    unknown="the event names an existing transition, actor and parameters",
     guard="every transition was enabled when it happened",
-    state="after it the engine's state is the one that the spec computes",
+    state="after every transition the engine's state equals the spec's state",
 )
 CONTENT = harness(
     "INV-CONTENT",
-    "A committed position has the KV of its token there; answers are those without a cache.",
-    stamp="the KV at each committed position carries its token and position",
-    tokens="sampled tokens are those of a run without any cache",
+    "Every committed position has the KV of its token. Answers are the same as without a cache.",
+    stamp="the KV at each committed position identifies the position and its token",
+    tokens="sampled tokens are the same as in a run without any cache",
 )
 MATCH = harness(
     "INV-MATCH",
-    "The tree gets what plain requests compute, and what it has of a prompt is found.",
-    all="whole pages that were published and not evicted are matched, but for the reserve",
+    "Plain requests publish their KV to the tree, and a match finds all of a published prefix.",
+    all="a match finds all whole pages published and not evicted, except for the reserve",
     prompt="while a plain request decodes, the whole pages of its prompt are in the tree",
-    left="a plain request that was answered leaves the whole pages of prompt and answer there, "
-    "but for tokens that its last rounds made, where they become known late",
+    left="after its answer, a plain request leaves the whole pages of prompt and answer in the "
+    "tree, except for tokens of the last rounds that became known too late",
 )
 REUSE = harness(
     "INV-REUSE",
-    "Where an engine has a queue of the pages that it may give out, it has what nobody uses.",
-    all="free pages and pages of the tree that nobody locks stand in it: else they are lost",
-    unused="no others do: else somebody gets a page that another reads",
+    "An engine's queue of allocatable pages contains exactly the unused pages.",
+    all="every free page and every unlocked tree page is in the queue: a missing page is lost",
+    unused="no other page is in the queue: such a page could be allocated while in use",
 )
 LOOKUP = harness(
     "INV-LOOKUP",
-    "Where pages of the tree are found by a key, it is the key of the tokens whose KV they hold.",
-    found="each page of the tree is found",
-    there="what is found is in the tree",
-    holds="what is found by a key holds the tokens that it is of, and those before them lie before",
+    "An engine that looks up tree pages by key finds pages with the KV of the key's tokens.",
+    found="each page of the tree can be found by a key",
+    there="a page found by a key is in the tree",
+    holds="a page found by a key holds the key's last tokens, and earlier pages hold the others",
 )
 TABLES = harness(
     "INV-TABLES",
-    "The engine's tables and queues have those whom it serves.",
-    ended="no table has an entry for one who is gone",
-    queued="each request stands in one queue, once",
+    "The engine's tables and queues list exactly the live requests and sessions.",
+    ended="no table has an entry for an ended request or session",
+    queued="each request is in exactly one queue, once",
 )
 CHECKER = harness(
     "INV-CHECKER",
-    "The engine's own check ran, covers every pool, its figures and its verdict are right.",
+    "The engine's own memory check runs on every pool, with correct counts and verdict.",
     ran="the check ran in every iteration that ran a batch",
     covers="the check looked at every pool",
-    figures="its figures are those derived from ownership",
-    verdict="it says leak when memory does not add up",
-    alarm="it says leak only then",
-    counted="it counts each request with KV once: a batch seen twice is one, two alike are two",
-    level="level 2 logs every check; level 1 none that finds nothing, whose lines it keeps",
-    dump="a check that fails logs its lines and, at level 1, those that were kept",
+    figures="the check's counts equal the counts derived from ownership",
+    verdict="the check reports a leak when memory does not add up",
+    alarm="the check reports a leak only when memory does not add up",
+    counted="each request with KV is counted once, even if a batch is seen twice or equals another",
+    level="level 2 logs every check. Level 1 stores the lines of a passed check and logs none",
+    dump="a failed check logs its own lines and, at level 1, the stored lines",
 )
 ANSWER = harness(
     "INV-ANSWER",
-    "Every request gets exactly one final answer, and that is what its client asked for.",
+    "Every request gets exactly one final answer, in the form that its client asked for.",
     once="no request is answered twice",
-    never_silent="when the engine is drained every request was answered",
+    never_silent="when the engine is drained, every request was answered",
     most="no answer has more tokens than max_new",
-    length="one that ended by length has max_new tokens",
-    past_stop="no answer goes on after a stop token",
-    stop="one that ended by stop ends with a stop token",
-    reason="the reason is length, stop or abort, or one that the driver names, and the real one",
-    unasked="nobody is aborted unasked, unless refused, over a limit or too large even alone",
-    nothing="what is refused, or beyond the context, gets no token",
-    aborts="an abort that was read is answered within 8 iterations, and not by going on",
-    obeyed="what it is told is done: pause, and where they can be retract, accept, evict, flush",
+    length="an answer that ended by length has max_new tokens",
+    past_stop="no answer continues after a stop token",
+    stop="an answer that ended by stop ends with a stop token",
+    reason="the reason is length, stop, abort or one that the driver declares, and it is true",
+    unasked="only a refused, over-limit or too large request is aborted without a client's abort",
+    nothing="a request that is refused or does not fit the context gets no token",
+    aborts="within 8 iterations of reading an abort, the engine answers it and stops the request",
+    obeyed="the engine obeys pause and, where possible, retract, accept, evict and flush",
 )
 SESSION = harness(
     "INV-SESSION",
-    "Every open and close is answered once, and rightly; time-outs come when they are due.",
-    opened="a session is opened once for each open that finds it closed",
-    closed="a session is closed once, as asked for or when its time is over",
-    refused="an open is refused where the session is open, a close where it is not",
+    "Every open and close gets one correct answer, and sessions time out when due.",
+    opened="each open of a closed session opens it once",
+    closed="a session is closed once, on request or at its timeout",
+    refused="an open is refused if the session is open, a close if it is closed",
     answered="an open is answered at once, a close as soon as no turn is in flight",
-    overdue="a session that was idle for its time-out is closed",
-    order="where turns wait for the one in flight they are taken in the order they came",
+    overdue="a session that was idle for its timeout is closed",
+    order="queued turns start in the order of arrival",
 )
 LIMIT = harness(
     "INV-LIMIT",
     "Batches are no larger than the configuration allows.",
     running="no more than max_running requests run",
-    chunk="no prefill is longer than a chunk",
+    chunk="no prefill step is longer than a chunk",
 )
 ALIVE = harness(
     "INV-ALIVE",
@@ -379,19 +378,21 @@ ALIVE = harness(
 )
 PROGRESS = harness(
     "INV-PROGRESS",
-    "No request is stalled: 16 steps in which nothing changes are a finding. And none waits for "
-    "ever: once nothing more is sent, all are answered. No slot is given up for nothing.",
+    "No request stalls: 16 steps without any change are a finding. No request starves: after the "
+    "last command, all requests are answered. No slot is discarded without need.",
     stalled="something changed within 16 steps",
-    starved="all are answered within twice the steps that they take one after the other",
-    discarded="a slot that could be restored is discarded only where memory or rows are short",
+    starved="all requests are answered within twice the steps needed to run them one after another",
+    discarded="a slot that could be restored is discarded only if memory or rows are short",
 )
 
 _HERE = [value for value in list(globals().values()) if isinstance(value, Invariant)]
 
 INVARIANTS: dict[str, Invariant] = {
-    **{each.id: each for each in _HERE if each.kind is Kind.STATE},
+    **{invariant.id: invariant for invariant in _HERE if invariant.kind is Kind.STATE},
     **STEPS,
-    **{each.id: each for each in _HERE if each.kind is Kind.HARNESS},
+    **{invariant.id: invariant for invariant in _HERE if invariant.kind is Kind.HARNESS},
 }
-ON_ENGINES: tuple[str, ...] = tuple(id_ for id_, each in INVARIANTS.items() if each.on_engines)
-"""Those of which the suite checks something; the others are proved only."""
+ON_ENGINES: tuple[str, ...] = tuple(
+    id_ for id_, invariant in INVARIANTS.items() if invariant.on_engines
+)
+"""Invariants checked by the suite, at least in part. The others are only proved."""

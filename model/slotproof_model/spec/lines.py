@@ -1,8 +1,8 @@
-"""The row layer: what a transition does to one arbitrary row of ``req_to_token``.
+"""The row layer: effect of a transition on one arbitrary row of ``req_to_token``.
 
-As for pages: take any row. It is free, or this actor's (its slot's or its turn's), or another's,
-and nothing else; what is true of an arbitrary row is true of all. Which row an allocation takes
-is a parameter of the transition; that the row is free is a rule.
+Take any row, as the page layer takes any page. The row is free, or belongs to this actor's slot or
+request, or to another actor. A fact about an arbitrary row holds for all rows. The row that a
+request takes is a parameter of the transition, and a rule requires the row to be free.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from slotproof_model.spec.state import has_kv, line, req, slot
 from slotproof_model.spec.transition import Transition
 
 ANYWHERE = {"choice.row": line.number >= 0}
-"""The row may be any."""
+"""Assumption about the arbitrary row."""
 
 _mine: Expr = ite(has_kv, req.row, slot.row)
 
 
 def effect(transition: Transition) -> tuple[dict[str, Expr], dict[str, Expr]]:
-    """Rules of the choice, and the new values of the row's variables."""
+    """Return the rule for the choice of a row, and the new value of the row's variable."""
     free: Expr = line.free
     rules: dict[str, Expr] = {}
     for mem in transition.memory:

@@ -1,8 +1,7 @@
-"""What a transition does to memory, as intervals of a row.
+"""Effect of a transition on memory, as intervals of a row.
 
-The effect on the counts is derived from the intervals, and so is (in the page
-layer) who owns which page: neither is written a second time, so the two can't
-drift apart.
+The counts and, in the page layer, the owner of each page both derive from the intervals. Nothing is
+written twice, so counts and owners cannot drift apart.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from slotproof_model.spec.state import Kv, Pool, config, full, rows, swa
 
 @dataclass(frozen=True)
 class Interval:
-    """Positions ``[lo, hi)`` of a row; empty when ``hi <= lo``. Tokens."""
+    """Positions ``[lo, hi)`` of a row, in tokens. Empty when ``hi <= lo``."""
 
     lo: Expr
     hi: Expr
@@ -30,12 +29,12 @@ EMPTY = Interval(lift(0), lift(0))
 
 
 def count(tokens: Operand) -> Interval:
-    """So many tokens, wherever they lie (tree locks and evictions have no row)."""
+    """Return an interval of ``tokens`` tokens without a position, for tree locks and evictions."""
     return Interval(lift(0), lift(tokens))
 
 
 class Move(Enum):
-    """From whom to whom pages (or rows) go."""
+    """Source and destination of pages or rows."""
 
     ALLOC = "free list → row"
     FREE = "row → free list"
@@ -50,7 +49,7 @@ class Move(Enum):
 
 @dataclass(frozen=True)
 class Mem:
-    """One move: which interval of the full pool and which of the SWA pool."""
+    """One memory move, with its interval in the full pool and in the SWA pool."""
 
     move: Move
     full: Interval
@@ -63,14 +62,14 @@ def alloc(lo: Operand, hi: Operand) -> Mem:
 
 
 def free(kv: Kv, lo: Operand, hi: Operand) -> Mem:
-    """Free ``[lo, hi)``; below the cursor the SWA pool has already got its pages back."""
+    """Free ``[lo, hi)``. In the SWA pool, begin at the cursor: KV below is already freed."""
     return Mem(Move.FREE, Interval(lift(lo), lift(hi)), Interval(maximum(lo, kv.E), lift(hi)))
 
 
 def release(
     kv: Kv, row_owned: Expr, u: Operand, swa_u: Operand, since: Operand | None = None
 ) -> tuple[Mem, ...]:
-    """Give back all that the row owns (from ``since`` on), its lock and the row itself."""
+    """Free the row's private KV (from ``since`` on), drop its lock and free the row itself."""
     first = kv.Q if since is None else since
     return (free(kv, first, ceil_page(kv.A)), unlock(u, swa_u), give_row(row_owned))
 
@@ -80,7 +79,7 @@ def lock(u: Operand, swa_u: Operand) -> Mem:
 
 
 def point(lo: Operand, hi: Operand) -> Mem:
-    """The row points to pages of the tree: nobody's figure changes."""
+    """Point the row to pages of the tree. No count changes."""
     span = Interval(lift(lo), lift(hi))
     return Mem(Move.POINT, span, span)
 
@@ -118,7 +117,7 @@ def _lengths(mem: Mem) -> tuple[tuple[str, Expr], ...]:
 
 
 def counts(memory: tuple[Mem, ...]) -> dict[str, Expr]:
-    """The new value of every figure of the pools and rows that the moves change."""
+    """Return the new value of every count of pools and rows that the moves change."""
     figures: dict[str, Var] = {
         var.name: var
         for pool in (full, swa)
@@ -136,7 +135,7 @@ def counts(memory: tuple[Mem, ...]) -> dict[str, Expr]:
 
 
 def affordable(memory: tuple[Mem, ...]) -> dict[str, Expr]:
-    """Guard conjuncts: what is taken from the free list, the tree or the rows is there."""
+    """Return the guard conjuncts that the moves need: free list, tree and rows hold enough."""
     need: dict[str, Expr] = {}
     have: dict[str, Expr] = {}
     for mem in memory:

@@ -1,20 +1,20 @@
-"""The page layer: what a transition does to one arbitrary page, from its memory moves.
+"""The page layer: effect of a transition on one arbitrary page, derived from its memory moves.
 
-Take any page p of a pool. It is somewhere: in the free list, in the tree, in
-this actor's row, in another's. The intervals of a transition say what becomes
-of it; that afterwards it has exactly one owner again, and that the actor's
-lengths cover it exactly if the actor owns it, is an obligation like any other.
-What is true of an arbitrary page is true of all.
+Take any page p of a pool. Its owner is the free list, the tree, this actor's row, or another
+actor's row. The intervals of the transition's memory moves determine the new owner. Two obligations
+follow. The page has exactly one owner again. The actor owns the page exactly if the actor's lengths
+cover the page's position. A fact about an arbitrary page holds for all pages.
 
-A page of the tree is locked while a lock covers it: this actor's (``pin``) or another's
-(``pins``). It is protected from the first lock to the last, and only what nobody locks is
-evicted. Of the tokens that a transition locks or unlocks the page is one page's worth if its
-first lock comes or its last one goes; what all other pages add is arbitrary (``beside``).
+A page of the tree is locked while a lock of this actor (``pin``) or of another actor (``pins``)
+covers the page. A locked page is protected, and only unlocked pages are evicted. A LOCK or UNLOCK
+move counts tokens. Page p contributes one page of tokens if it gets its first or loses its last
+lock. All other pages contribute an arbitrary number of tokens (``beside``).
 
-And take any position of the row (``place``): what it points to is the page, or another one.
+Take any position of the row as well (``place``): the row's entry there is page p or another page.
 
-Choices that are not the transition's (which free page an allocation takes, which tree page an
-eviction, what the tree has of a prefix) are parameters; their rules are named.
+The transition does not determine some choices: the free page that an allocation takes, the tree
+page that is evicted, the pages of a matched prefix. These choices are parameters. Named rules
+restrict them.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from slotproof_model.spec.state import actor_has_kv, own, page
 from slotproof_model.spec.transition import Transition
 
 taken = Var("param.page_taken", Sort.BOOL)
-"""The allocation takes this page from the free list …"""
+"""True if the allocation takes this page from the free list."""
 taken_at = Var("param.page_taken_at")
-"""… for this position."""
+"""Position in the row for which the allocation takes the page."""
 evicted = Var("param.page_evicted", Sort.BOOL)
 pointed = Var("param.page_pointed", Sort.BOOL)
-"""The row points to this page of the tree from now on …"""
+"""True if the row points to this page of the tree from now on."""
 pointed_at = Var("param.page_pointed_at")
-"""… at this position."""
+"""Position at which the row points to that page."""
 named = Var("param.page_named")
-"""The page to which the row points at ``place``, where that is rewritten."""
+"""Number of the page to which the row points at ``place`` once the entry is rewritten."""
 locked = Var("param.page_locked", Sort.BOOL)
-"""The lock that is taken covers this page."""
+"""True if the new lock covers this page."""
 dropped = Var("param.page_dropped", Sort.BOOL)
-"""The lock that is dropped covered it."""
+"""True if the dropped lock covered this page."""
 beside_locked, beside_unlocked = Var("param.page_beside_locked"), Var("param.page_beside_unlocked")
-"""Tokens of all other pages whose first lock comes, whose last one goes."""
+"""Tokens of all other pages that get their first lock, or lose their last lock."""
 CHOICES = (
     taken, taken_at, evicted, pointed, pointed_at, named, locked, dropped, beside_locked,
     beside_unlocked,
@@ -66,7 +66,7 @@ ANYWHERE = {
     "choice.place": is_aligned(page.place) & (page.place >= 0),
     "choice.number": page.number >= 0,
 }
-"""The page may be any, and so may the position."""
+"""Assumptions about the arbitrary page and the arbitrary position."""
 
 
 def span(mem: Mem, pool: str) -> Interval:
@@ -78,16 +78,16 @@ def inside(interval: Interval, at: Expr) -> Expr:
 
 
 def within(interval: Interval) -> Expr:
-    """This row points to the page from within the interval, whoever owns the page."""
+    """Return the formula: this actor's row points to the page at a position in the interval."""
     return page.here & inside(interval, page.at)
 
 
 def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str, Expr]]:
-    """Rules of the choices, and the new values of the page's variables."""
+    """Return the rules that restrict the choices, and the new values of the page's variables."""
     free: Expr = page.free
     tree: Expr = page.tree
     own: Expr = page.own
-    here: Expr = page.here
+    points: Expr = page.here
     at: Expr = page.at
     entry: Expr = page.entry
     rules: dict[str, Expr] = {}
@@ -104,7 +104,7 @@ def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str
             rules["taken"] = implies(taken, legal)
             free, own = free - ite(taken, 1, 0), own + ite(taken, 1, 0)
             at = ite(taken, taken_at, at)
-            here = taken | _kept(interval)
+            points = taken | _kept(interval)
             entry = ite(inside(interval, page.place), named, entry)
             rules |= _rewritten(interval, taken, taken_at, inside(interval, page.place))
         elif mem.move is Move.POINT:
@@ -112,23 +112,23 @@ def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str
             elsewhere = actor_has_kv & page.here & counts(page.at, pool)
             rules["pointed"] = implies(pointed, where & ~elsewhere)
             at = ite(pointed, pointed_at, at)
-            here = pointed | _kept(interval)
+            points = pointed | _kept(interval)
             entry = ite(inside(interval, page.place), named, entry)
-            there = inside(interval, page.place) & later(
+            needed = inside(interval, page.place) & later(
                 in_tree(page.place, pool), transition.effect
             )
-            rules |= _rewritten(interval, pointed, pointed_at, there)
+            rules |= _rewritten(interval, pointed, pointed_at, needed)
         elif mem.move is Move.EVICT:
             rules["evicted"] = implies(evicted, page.tree >= 1)
             rules["unpinned"] = implies(evicted, ~page.pin & (page.pins == 0))
             free, tree = free + ite(evicted, 1, 0), tree - ite(evicted, 1, 0)
-    prefix_after = {page.here.name: here, page.at.name: at, page.tree.name: tree}
+    prefix_after = {page.here.name: points, page.at.name: at, page.tree.name: tree}
     lock_rules, pin, beside = _locks(transition, pool, prefix_after)
     after = {
         page.free.name: free,
         page.tree.name: tree,
         page.own.name: own,
-        page.here.name: here,
+        page.here.name: points,
         page.at.name: at,
         page.pin.name: pin,
         page.beside.name: beside,
@@ -138,17 +138,17 @@ def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str
 
 
 def _kept(interval: Interval) -> Expr:
-    """An entry that is overwritten points away, and a row that was not there pointed nowhere."""
+    """Return the formula: the row pointed to the page before, and that entry is not overwritten."""
     return actor_has_kv & page.here & ~within(interval)
 
 
 def _rewritten(interval: Interval, chosen: Expr, where: Expr, must: Expr) -> dict[str, Expr]:
-    """A position that is rewritten points to one page: to this one if this one was chosen."""
-    there = inside(interval, page.place)
-    mine = chosen & (where == page.place)
+    """Return the rules of a rewritten entry: it is this page exactly if the page was chosen."""
+    rewritten = inside(interval, page.place)
+    this_page = chosen & (where == page.place)
     return {
-        "named": implies(there & (named == page.number), mine),
-        "chosen": implies(there & mine, named == page.number),
+        "named": implies(rewritten & (named == page.number), this_page),
+        "chosen": implies(rewritten & this_page, named == page.number),
         "found": implies(must, named > NO_PAGE),
     }
 
@@ -156,7 +156,7 @@ def _rewritten(interval: Interval, chosen: Expr, where: Expr, must: Expr) -> dic
 def _locks(
     transition: Transition, pool: str, moved: dict[str, Expr]
 ) -> tuple[dict[str, Expr], Expr, Expr]:
-    """Whether the actor's lock covers the page, and what is locked of all others."""
+    """Return the lock rules, and ``pin`` and ``beside`` after the transition."""
     rules: dict[str, Expr] = {}
     pin: Expr = page.pin
     beside: Expr = page.beside
@@ -170,8 +170,8 @@ def _locks(
         pin, beside = pin & ~dropped, beside - beside_unlocked
     for interval in taking:
         upto = later(own.Q, transition.effect)
-        there = moved[page.here.name] & (moved[page.at.name] < upto)
-        rules["locked"] = implies(locked, conj(there, moved[page.tree.name] >= 1, ~pin))
+        in_prefix = moved[page.here.name] & (moved[page.at.name] < upto)
+        rules["locked"] = implies(locked, conj(in_prefix, moved[page.tree.name] >= 1, ~pin))
         rules["covers"] = implies(_lockable(transition, pool, moved), pin | locked)
         rules["first_pin"] = _adds_up(interval, locked & (page.pins == 0), beside_locked)
         rules["locked_beside"] = beside_locked >= 0
@@ -180,16 +180,17 @@ def _locks(
 
 
 def _lockable(transition: Transition, pool: str, moved: dict[str, Expr]) -> Expr:
-    """The tree has the page, and the row needs it there: the lock must cover it."""
+    """Return the formula: the lock must cover the page, because the row needs it in the tree."""
     needed = page.here & in_tree(page.at, pool) & (page.tree >= 1)
     return later(needed, {**transition.effect, **moved})
 
 
 def some_choice(transition: Transition, pool: str) -> dict[str, Expr]:
-    """The rules for one way to choose: this page is let alone, but for locks that it must have
-    or lose. That they hold shows that rules take no state away (``EXISTS.covers``).
+    """Return the rules for one particular choice: the page stays as it is, except for its locks.
 
-    Without those about sums: they say which tokens are right, so some are wrong.
+    The page gets every lock that the rules demand, and loses every lock that ends. A proof of these
+    rules shows that some choice is legal in every state (``EXISTS.covers``). Rules about sums are
+    left out, because exactly one token count satisfies them.
     """
     rules, after = effect(transition, pool)
     alone: dict[str, Expr] = {
@@ -211,17 +212,17 @@ def some_choice(transition: Transition, pool: str) -> dict[str, Expr]:
 def _of(transition: Transition, move: Move, pool: str) -> Iterator[Interval]:
     for mem in transition.memory:
         interval = span(mem, pool)
-        if mem.move is move and not same(interval.lo, interval.hi):  # a copy of EMPTY, too
+        if mem.move is move and not same(interval.lo, interval.hi):  # EMPTY, or an equal interval
             yield interval
 
 
 def _adds_up(interval: Interval, this: Expr, others: Expr) -> Expr:
-    """So many tokens are this page's, if it is among them, and those of all others."""
+    """Return the formula: the interval has one page of tokens if ``this``, plus ``others``."""
     return interval.length == ite(this, ONE_PAGE, 0) + others
 
 
 def whole(transition: Transition) -> dict[str, Expr]:
-    """Only whole pages: every interval that is not empty begins and ends at a page boundary."""
+    """Return a formula per interval: if not empty, it begins and ends at page boundaries."""
     result: dict[str, Expr] = {}
     for index, mem in enumerate(transition.memory):
         if mem.move in (Move.ALLOC, Move.FREE, Move.TO_TREE):
@@ -231,3 +232,24 @@ def whole(transition: Transition) -> dict[str, Expr]:
                 name = f"{mem.move.name.lower()}{index}_{pool}"
                 result[name] = implies(interval.lo < interval.hi, aligned)
     return result
+
+
+RULES: dict[str, str] = {
+    "taken": "An allocation takes only free pages, each for one page-aligned position.",
+    "pointed": "The row points only to pages of the tree, each at one page-aligned position. The "
+    "row must not need the page at another position.",
+    "named": "A rewritten entry is this page only if this page was chosen for the position.",
+    "chosen": "If this page was chosen for the position, the rewritten entry is this page.",
+    "found": "Every position of the interval that needs a page gets one.",
+    "evicted": "Only a page of the tree is evicted.",
+    "unpinned": "Only an unlocked page is evicted: no lock of this or another actor covers it.",
+    "dropped": "A lock is dropped only from a page that it covers.",
+    "released": "A lock that ends is dropped from every page that it covers.",
+    "last_pin": "The number of unlocked tokens counts exactly the pages that lose their last lock.",
+    "unlocked_beside": "The other pages lose no more locked tokens than they have.",
+    "locked": "A lock covers only pages of the tree, in the protected prefix of the row.",
+    "covers": "The lock covers every page of the tree that the row needs.",
+    "first_pin": "The number of locked tokens counts exactly the pages that get their first lock.",
+    "locked_beside": "The other pages do not lose locked tokens when a lock is taken.",
+}
+"""Sentence of each rule, by the rule's name in `effect`."""

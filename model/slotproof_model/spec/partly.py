@@ -1,4 +1,4 @@
-"""What an expression comes to when only some of its variables are known."""
+"""Value of an expression in which only some variables have a value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from slotproof_model.spec.expr import App, Const, Expr, Op, Var
 
 PartialValue = int | bool | None
-"""A value, or ``None`` where it can be any."""
+"""A value, or ``None`` if unknown."""
 
 
 def partly(expr: Expr, known: Mapping[str, PartialValue]) -> PartialValue:
-    """The value of an expression of which some variables are known.
+    """Return the value of an expression, given the values of some variables.
 
     >>> from slotproof_model.spec.state import req, slot
     >>> partly(slot.holding & (req.prompt > 0), {"slot.holding": False})

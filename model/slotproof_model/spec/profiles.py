@@ -1,7 +1,7 @@
-"""Where engines legitimately differ, and which choice each made.
+"""Legitimate differences between engines, and the choices of each engine.
 
-Profiles compose: a profile names its base, and what it says itself wins. No state or step invariant
-depends on one; transitions read its choices, and ``loan`` says how figures report KV on loan.
+A profile overrides choices of its base profile. No state or step invariant depends on a profile.
+Transitions read the choices. ``loan`` says under which count the engine reports KV on loan.
 """
 
 from __future__ import annotations
@@ -12,41 +12,43 @@ from typing import Literal, TypedDict
 
 
 class Choices(TypedDict, total=False):
-    """The choices there are."""
+    """All choices."""
 
     reserve: int
-    """1: the last known token is always recomputed, so that its logits exist; 0: not."""
+    """1: the last known token is always recomputed, so that its logits exist. 0: it may be reused.
+    """
     aligned_reuse: bool
-    """Reuse stops at a page boundary (hardware that needs whole pages, #32163)."""
+    """Reuse stops at a page boundary, for hardware that needs whole pages (#32163)."""
     retract_keeps: bool
-    """A retracted turn leaves its KV in the slot; otherwise it is wiped, as by an abort."""
+    """A retracted turn leaves its KV in the slot. Otherwise the KV is freed, as by an abort."""
     abort_publishes: bool
-    """An aborted turn may leave its KV to the tree (SGLang 0.5.23); otherwise all is freed."""
+    """An aborted turn may publish its KV (SGLang 0.5.23). Otherwise all KV is freed."""
     overlap: bool
-    """A batch is launched before the result of the one before is known (SGLang's default loop)."""
+    """A batch is launched before the previous result is known (SGLang's default loop)."""
     loan_publishes: bool
-    """A turn publishes its KV while its slot is on loan (vLLM); otherwise the slot's KV never goes
-    to the tree."""
+    """A turn publishes its KV while its slot is on loan (vLLM). Otherwise a slot's KV is never
+    published."""
     drops_last: bool
-    """The last token of an answer is not in the history (vLLM: it had no KV); otherwise it is."""
+    """The history leaves out an answer's last token, which has no KV (vLLM)."""
     queues_turns: bool
-    """A turn, or a close, that finds a turn in flight waits for it (vLLM); else it is rejected."""
+    """A turn or a close waits for the turn in flight (vLLM). Otherwise the turn is rejected."""
     keeps_slack: bool
-    """A save and a restore leave with a slot what is allocated past its end (vLLM's drafts)."""
+    """A save and a restore leave the slot its memory past the end, for drafts (vLLM)."""
     loan: Literal["uncached", "held"]
-    """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
+    """Count for KV on loan: SGLang 0.5.11 reports it as uncached, 0.5.23 as held."""
 
 
 CHOICES: dict[str, str] = {
-    "reserve": "positions of the known tokens that a restore always leaves to be recomputed",
+    "reserve": "number of known tokens that a restore always leaves to be recomputed",
     "aligned_reuse": "whether a restore reuses whole pages only",
     "retract_keeps": "whether a retracted turn leaves its KV in the slot",
     "abort_publishes": "whether an aborted turn may leave its KV to the tree",
-    "overlap": "whether a round may be launched before the result of the one before is known",
+    "overlap": "whether a decoding round may be launched before the previous round's result is "
+    "known",
     "loan_publishes": "whether a turn publishes its KV while its slot is on loan",
     "drops_last": "whether a session's history leaves out the last token of each answer",
-    "queues_turns": "whether a turn that finds one in flight waits for it, and is not rejected",
-    "keeps_slack": "whether what is allocated past the end of a turn stays with its slot",
+    "queues_turns": "whether a turn is queued, not rejected, while another is in flight",
+    "keeps_slack": "whether memory allocated past the end of a turn stays with its slot",
     "loan": "whether the engine reports KV on loan as uncached or as held",
 }
 
@@ -60,11 +62,12 @@ class Profile:
     base: str | None = None
     says: Choices = field(default_factory=Choices)
     idle_stays: str = ""
-    """Page of the choice that no idle slot gives way to a request that waits; empty: a finding."""
+    """Documentation page on why waiting requests do not free idle slots. Empty: that is a finding.
+    """
 
-    @cached_property  # asked for after every iteration
+    @cached_property  # read after every iteration
     def choices(self) -> Choices:
-        """All choices, the base's first.
+        """All choices, the base profile's first.
 
         >>> PROFILES["sglang-records"].choices["loan"]
         'held'
@@ -75,29 +78,29 @@ class Profile:
 
 _PROFILES = (
     Profile("reference",
-            "the reference engine: retract keeps, one token is reserved for its logits",
+            "the reference engine: a retract preserves KV, one token is reserved for logits",
             says={"reserve": 1, "aligned_reuse": False, "retract_keeps": True,
                   "abort_publishes": False, "overlap": False, "loan_publishes": False,
                   "drops_last": False, "queues_turns": False, "keeps_slack": False,
                   "loan": "uncached"}),
     Profile("wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}),
-    Profile("overlap", "KV is computed one token ahead of what is known", "reference",
+    Profile("overlap", "KV is computed one token ahead of the known tokens", "reference",
             {"overlap": True}),
-    Profile("aligned", "reuse of whole pages only", "reference", {"aligned_reuse": True}),
+    Profile("aligned", "a restore reuses whole pages only", "reference", {"aligned_reuse": True}),
     Profile("sglang", "SGLang with KV on loan reported as uncached (up to 0.5.18)", "reference"),
-    Profile("sglang-records", "SGLang 0.5.23: held counts every record", "sglang",
+    Profile("sglang-records", "SGLang 0.5.23: KV on loan is reported as held", "sglang",
             {"loan": "held", "abort_publishes": True}),
     Profile("vllm",
-            "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued, "
-            "what is allocated past a turn's end stays",
+            "vLLM: a turn publishes while its slot is on loan, the history drops an answer's last "
+            "token, turns are queued, memory past a turn's end stays with the slot",
             "wipe", {"loan_publishes": True, "drops_last": True, "queues_turns": True,
                      "keeps_slack": True}, "docs/findings/paused-session-pins.md"),
 )  # fmt: skip
-PROFILES: dict[str, Profile] = {each.name: each for each in _PROFILES}
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in _PROFILES}
 
 
 def profile_named(name: str) -> Profile:
-    """The profile; ``ValueError`` with the names there are.
+    """Return the profile. Raise ``ValueError`` with all names if there is no such profile.
 
     >>> profile_named("wipe").choices["retract_keeps"]
     False

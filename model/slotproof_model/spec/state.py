@@ -1,13 +1,12 @@
-"""What a state of the spec is: pools, one session with its slot, one request, a frame.
+"""State of the spec: pools, one session with its slot, one request, and a frame.
 
-A transition touches one *actor* (a session with its slot and its turn, or a
-request without a session) and the pools. Every other actor is summed up in the
-*frame*, which no transition may write: what holds for any frame holds for any
-number of sessions.
+A transition touches one *actor* (a session with its slot and its turn, or a request without a
+session) and the pools. The *frame* sums up every other actor, and no transition may write the
+frame. A fact that holds for any frame holds for any number of sessions.
 
-All lengths and figures are tokens. Names follow the field: C is
-``kv_committed_len``, A ``kv_allocated_len``, Q ``cache_protected_len``,
-E ``swa_evicted_seqlen``, ``lent`` is ``is_active``.
+Lengths and counts are in tokens. Names stand for SGLang's fields: C is ``kv_committed_len``, A
+``kv_allocated_len``, Q ``cache_protected_len``, E ``swa_evicted_seqlen``, ``lent`` is
+``is_active``.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ PHASES = {
 
 
 Each = TypeVar("Each", default=Var)
-"""What stands in the places of a group: variables, or their values in some state."""
+"""Type of a group's fields: variables, or the values of the variables in some state."""
 
 
 class Pool(NamedTuple, Generic[Each]):
-    """One KV pool; in tokens. ``available`` is the free list."""
+    """One KV pool, in tokens. ``available`` is the size of the free list."""
 
     total: Each
     available: Each
@@ -56,32 +55,32 @@ class Rows(NamedTuple, Generic[Each]):
 
 class Session(NamedTuple, Generic[Each]):
     open: Each
-    closing: Each  # close was asked for while a turn was in flight
+    closing: Each  # a close was requested while a turn was in flight
     inflight: Each  # a turn was accepted and has not ended
-    history: Each  # tokens of finished turns, prompts and outputs
+    history: Each  # number of tokens of finished turns: prompts and outputs
 
 
 class Slot(NamedTuple, Generic[Each]):
-    """What a session keeps between turns: KV in one row of ``req_to_token``."""
+    """A session's KV between turns, in one row of ``req_to_token``."""
 
     holding: Each
     lent: Each
-    row: Each  # line of req_to_token, NO_ROW when none
-    C: Each  # committed: valid KV
-    A: Each  # allocated: KV that owns memory
-    Q: Each  # protected prefix: what the tree owns
-    E: Each  # SWA cursor: sliding-window KV before it was given back
+    row: Each  # row of req_to_token, NO_ROW if none
+    C: Each  # committed: positions with valid KV
+    A: Each  # allocated: positions backed by memory
+    Q: Each  # protected prefix: positions whose pages the tree owns
+    E: Each  # SWA cursor: sliding-window KV below E is freed
     locked: Each  # owns the tree lock on the first Q positions
 
 
 class Request(NamedTuple, Generic[Each]):
-    """The request of an actor: a turn of its session, or one without a session."""
+    """The request of an actor: a turn of its session, or a request without a session."""
 
     kind: Each
     phase: Each
     prompt: Each  # a turn's prompt includes the history
     output: Each
-    row: Each  # these as a slot's
+    row: Each  # fields from here on as in a slot
     C: Each
     A: Each
     Q: Each
@@ -90,7 +89,7 @@ class Request(NamedTuple, Generic[Each]):
 
 
 class Lengths(NamedTuple, Generic[Each]):
-    """Of some KV: committed, allocated, protected prefix, SWA cursor."""
+    """Lengths of some KV: committed, allocated, protected prefix, SWA cursor."""
 
     C: Each
     A: Each
@@ -99,51 +98,51 @@ class Lengths(NamedTuple, Generic[Each]):
 
 
 Kv: TypeAlias = Slot[Each] | Request[Each]
-"""Who describes KV: the slot, or the request to which it is on loan."""
+"""The owner of KV lengths: the slot, or the request that has the slot on loan."""
 
 
 class Frame(NamedTuple, Generic[Each]):
-    """Every other actor, summed up. Written by no transition."""
+    """All other actors, summed up. No transition writes the frame."""
 
     held: Each
     uncached: Each
     swa_held: Each
     swa_uncached: Each
-    rows: Each  # rows of the other actors
-    lock_max: Each  # the longest prefix another actor locks: a lower bound of protected
-    lock_sum: Each  # all prefixes other actors lock, shared pages counted often: an upper bound
+    rows: Each  # number of rows of all other actors
+    lock_max: Each  # longest prefix locked by another actor: a lower bound of protected
+    lock_sum: Each  # sum of all prefixes locked by other actors, shared pages counted once per lock
 
 
 class Page(NamedTuple, Generic[Each]):
-    """One arbitrary page of one pool: how often each owner has it, who locks it, where it lies.
+    """One arbitrary page of one pool: its owners, its locks and its position in the actor's row.
 
-    And one arbitrary position of the actor's row, with what the row says there.
+    Also one arbitrary position of the actor's row (``place``), and the row's entry there.
     """
 
     free: Each  # entries of the free list
     tree: Each
-    own: Each  # this actor's row has it, as private
-    rest: Each  # rows of the other actors
-    here: Each  # this actor's row points to it
-    at: Each  # at this position, the page's first
-    pin: Each  # this actor's lock covers it
-    pins: Each  # how many other actors' locks do
-    beside: Each  # tokens of all other pages that somebody locks
+    own: Each  # 1 if the page is private to this actor's row
+    rest: Each  # number of other actors' rows that own it
+    here: Each  # this actor's row points to the page
+    at: Each  # position of the page's first token
+    pin: Each  # this actor's lock covers the page
+    pins: Each  # number of other actors' locks on the page
+    beside: Each  # tokens of all other locked pages of the pool
     number: Each  # the page's number
     place: Each  # an arbitrary position, the first of a page
-    entry: Each  # the number of the page to which this actor's row points there; -1: to none
+    entry: Each  # page number of this actor's row at ``place``, -1 if none
 
 
 class Line(NamedTuple, Generic[Each]):
-    """One arbitrary row: how often each owner has it."""
+    """One arbitrary row of ``req_to_token``, and how often each kind of user has the row."""
 
     number: Each
     free: Each  # entries of the free list
-    rest: Each  # slots and requests of the other actors
+    rest: Each  # number of other actors' slots and requests with the row
 
 
 class Config(NamedTuple, Generic[Each]):
-    """Constants of a run. ``page_size`` itself is in ⌈·⌉ and ⌊·⌋."""
+    """Constants of a run. The page size is no variable: ⌈·⌉ and ⌊·⌋ round to its multiples."""
 
     swa: Each  # the model has a sliding-window pool
     window: Each
@@ -152,9 +151,9 @@ class Config(NamedTuple, Generic[Each]):
     aligned_reuse: Each  # reuse stops at a page boundary
     retract_keeps: Each  # a retracted turn leaves its KV in the slot
     abort_publishes: Each  # an aborted turn may leave its KV to the tree
-    overlap: Each  # a round is launched before the result of the one before is known
+    overlap: Each  # a round is launched before the previous result is known
     loan_publishes: Each  # a turn publishes its KV while its slot is on loan, too
-    keeps_slack: Each  # what is allocated past the end of a turn stays with its slot
+    keeps_slack: Each  # KV allocated past the end of a turn stays with its slot
 
 
 _BOOLEANS = {
@@ -184,18 +183,18 @@ line = Line(*_declare("line", Line._fields))
 config = Config(*_declare("config", Config._fields))
 
 POOLS: tuple[Var, ...] = (*full, *swa, *rows)
-"""What all actors share."""
+"""Variables shared by all actors."""
 ACTOR: tuple[Var, ...] = (*session, *slot, *req)
 STATE: tuple[Var, ...] = (*POOLS, *ACTOR)
-"""What a transition may write, in the order of the state vector."""
+"""Variables that a transition may write, in the order of the state vector."""
 FRAME: tuple[Var, ...] = tuple(frame)
 PAGE: tuple[Var, ...] = tuple(page)
 LINE: tuple[Var, ...] = tuple(line)
 CONFIG: tuple[Var, ...] = tuple(config)
 SEEN: tuple[Var, ...] = (*STATE, *FRAME, *CONFIG)
-"""All that an actor sees, in the order of a vector."""
+"""Variables that an actor sees, in the order of a vector."""
 TOTALS = (full.total, swa.total, rows.total)
-"""Of the state, but never written."""
+"""Variables of the state that no transition writes."""
 
 
 @overload
@@ -203,7 +202,7 @@ def after(expr: Var) -> Var: ...
 @overload
 def after(expr: Expr) -> Expr: ...
 def after(expr: Expr) -> Expr:
-    """The same of the state after the transition (in step invariants); constants stay."""
+    """Return the expression over the state after the step, for step invariants. Constants stay."""
     if isinstance(expr, Var):
         return expr if expr.name.startswith("config.") else Var(expr.name + "'", expr.of)
     return App(expr.op, tuple(map(after, expr.args))) if isinstance(expr, App) else expr
@@ -216,46 +215,46 @@ is_plain: Expr = req.kind == PLAIN
 has_kv: Expr = req.phase >= MATCHED  # matched, parked or running
 begun: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
 known: Expr = req.prompt + req.output
-"""Tokens that the request knows."""
+"""Number of known tokens of the request: prompt and output."""
 req_has_row: Expr = req.row != NO_ROW
 locks_tree: Expr = req.locked | (slot.lent & slot.locked)
-"""The request has a tree lock, its own or that of the slot on loan to it."""
+"""The request has a tree lock: its own, or the lock of the slot on loan to it."""
 on_loan: Expr = has_kv & slot.holding & (req.kind == TURN) & (req.row == slot.row)
-"""The slot's KV and the turn's are the same: told from ownership, not from a flag."""
+"""True if slot and turn describe the same KV. Derived from ownership, not from a flag."""
 
 
 def lengths(kv: Kv) -> Lengths[Var]:
-    """All lengths of the KV."""
+    """Return the lengths C, A, Q and E of the KV."""
     return Lengths(kv.C, kv.A, kv.Q, kv.E)
 
 
 def locks(kv: Kv) -> Expr:
-    """Tokens of the tree that it locks: its first Q positions, if the lock is its own."""
+    """Return the number of tree tokens locked by ``kv``: Q if it has its own lock, else 0."""
     return ite(kv.locked, kv.Q, 0)
 
 
 locks_either: Expr = ite(locks_tree, req.Q, 0)
-"""What the request locks, or the slot on loan to it."""
+"""Tokens locked by the request, or by the slot on loan to it."""
 
 
 def private(kv: Kv) -> Expr:
-    """Tokens of the full pool that the row owns: ⌈A⌉ - Q."""
+    """Return the number of full-pool tokens owned by the row: ⌈A⌉ - Q."""
     return ceil_page(kv.A) - kv.Q
 
 
 def swa_private(kv: Kv) -> Expr:
-    """Tokens of the sliding-window pool that the row owns: ⌈A⌉ - max(Q, E)."""
+    """Return the number of sliding-window tokens owned by the row: ⌈A⌉ - max(Q, E)."""
     return ite(config.swa, ceil_page(kv.A) - maximum(kv.Q, kv.E), 0)
 
 
 actor_has_kv: Expr = slot.holding | has_kv
-"""The actor has KV, of its request or in its slot: in one row, once that is taken."""
+"""The actor has KV, in its request or in its slot. The KV lies in one row, once a row is taken."""
 own = Lengths(
     *(ite(has_kv, of, kept) for of, kept in zip(lengths(req), lengths(slot), strict=True))
 )
-"""Its lengths: the request's, or those of the slot at rest."""
+"""Lengths of the actor's KV: of the request if the request has KV, else of the slot."""
 pinned: Expr = page.pin | (page.pins > 0)
-"""Somebody's lock covers the page."""
+"""A lock of some actor covers the page."""
 
 held: Expr = ite(slot.holding & ~slot.lent, private(slot), 0)
 swa_held: Expr = ite(slot.holding & ~slot.lent, swa_private(slot), 0)
@@ -264,7 +263,7 @@ swa_uncached: Expr = ite(has_kv, swa_private(req), 0)
 
 
 def _owns(first: Callable[[Kv], Expr]) -> Expr:
-    """The row points to the page from its private part: where the actor counts it as its own."""
+    """Return the formula: the actor counts the page as its own, in the row's private part."""
 
     def covers(kv: Kv) -> Expr:
         return (first(kv) <= page.at) & (page.at < ceil_page(kv.A))
@@ -293,14 +292,14 @@ CONTRIBUTIONS: dict[str, Expr] = {
     frame.lock_max.name: lock_max,
     frame.lock_sum.name: lock_sum,
 }
-"""What one actor adds to the frame of all others."""
+"""Amounts that one actor adds to the frame of every other actor, by frame variable."""
 ONE_MORE: dict[str, Expr] = {
     var.name: maximum(var, CONTRIBUTIONS[var.name])
     if var is frame.lock_max
     else var + CONTRIBUTIONS[var.name]
     for var in FRAME
 }
-"""The frame, and one actor more."""
+"""New values of the frame's variables when one more actor joins the frame."""
 
 # The beginning ---------------------------------------------------------------
 
@@ -318,7 +317,7 @@ INITIAL: dict[str, Expr] = {
     swa.available.name: swa.total,
     rows.free.name: rows.total,
 }
-"""The initial state: there is no actor, all memory and all rows are free."""
+"""The initial state: no actor, all memory and all rows are free."""
 INITIAL_PAGE: dict[str, Expr] = {
     page.tree.name: lift(0),
     page.own.name: lift(0),
@@ -328,13 +327,13 @@ INITIAL_PAGE: dict[str, Expr] = {
     page.pins.name: lift(0),
     page.beside.name: lift(0),
 }
-"""So is every page, wherever it will lie."""
+"""Initial values of the page's variables, for any page."""
 INITIAL_LINE: dict[str, Expr] = {line.free.name: lift(1), line.rest.name: lift(0)}
-"""And every row."""
+"""Initial values of the row's variables, for any row."""
 
 
 def alone(prompt: Expr | int) -> dict[str, Expr]:
-    """A request that goes on alone: it waits, holds nothing, belongs to no session."""
+    """Return the values of a detached request, which waits without memory and without a session."""
     return {
         **{var.name: INITIAL[var.name] for var in ACTOR},
         req.kind.name: lift(PLAIN),

@@ -1,7 +1,7 @@
-"""Every step invariant: what must hold across every transition.
+"""All step invariants: conditions that every transition satisfies.
 
-They relate a state and the next one (``after``). Proved of the spec, and
-evaluated on every step that an engine is seen to take.
+A step invariant relates a state and the next state (``after``). Step invariants are proved of the
+spec and evaluated on every observed step of an engine.
 """
 
 from __future__ import annotations
@@ -52,28 +52,28 @@ _partial = slot.holding & (session.history < slot.C)
 
 _has_kv = after(has_kv)
 _stays = actor_has_kv & after(actor_has_kv)
-"""The actor's KV, a turn's or a slot's, is there before and after."""
+"""Condition: the actor has KV, in its request or its slot, before and after the step."""
 _told = after(req.output) - req.output
 
 ROWS_STEP = step(
     "INV-ROWS-STEP",
-    "KV stays in its row: a turn's while it runs, and the slot that it leaves behind has the "
-    "turn's.",
+    "A request has the same row as long as it has KV. A slot has the same row as long as the slot "
+    "exists. A new slot takes over the turn's row.",
     stays=implies(after(slot.holding), after(slot.row) == ite(slot.holding, slot.row, req.row)),
     req=implies(has_kv & _has_kv & req_has_row, after(req.row) == req.row),
 )
 ALIGN_STEP = step(
     "INV-ALIGN-STEP",
-    "Only whole pages are allocated, freed or moved; with aligned reuse what is reused ends at a "
-    "page boundary.",
+    "Only whole pages are allocated, freed or moved. Under aligned_reuse, a reused prefix ends at "
+    "a page boundary.",
     full=is_aligned(after(full.available) - full.available),
     swa=is_aligned(after(swa.available) - swa.available),
     reuse=implies(_matched & config.aligned_reuse, is_aligned(after(req.C))),
 )
 INFLIGHT_STEP = step(
     "INV-INFLIGHT-STEP",
-    "Only the turn that is in flight, by ending, clears that; a new one never displaces it. A "
-    "session ends only when nothing is in flight, and a close that was asked for is not forgotten.",
+    "The flag inflight is cleared only when the turn in flight ends, and no new turn displaces "
+    "that turn. A session ends only while no turn is in flight. A deferred close stays pending.",
     clears=implies(session.inflight & ~after(session.inflight), after(req.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(req.prompt) == req.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
@@ -86,9 +86,9 @@ _tells = after(session.open) & (after(session.history) != session.history)
 HISTORY = Invariant(
     "INV-HISTORY",
     Kind.STEP,
-    "History is empty when a session opens, and changes only where a running turn finishes and "
-    "leaves its KV in the slot: to prompt and output of that turn. The next prompt is history plus "
-    "new tokens.",
+    "A session's history is empty when the session opens. The history changes only when a running "
+    "turn finishes and leaves its KV in the slot. The history is then the turn's prompt and "
+    "output. The next prompt is the history plus new tokens.",
     {
         "sampled": implies(session.open & _tells, after(session.history) <= known),
         "only_at_finish": implies(
@@ -103,15 +103,15 @@ HISTORY = Invariant(
         "begins": implies(~session.open, ~_tells),
     },
     {
-        "prompt": "a turn's prompt is, token by token, the history and the new tokens",
-        "history": "a session's history is, token by token, that of its finished turns",
+        "prompt": "a turn's prompt is, token by token, the history followed by the new tokens",
+        "history": "a session's history is, token by token, what its finished turns left",
     },
 )
 
 LIFE_STEP = step(
     "INV-LIFE-STEP",
-    "A request waits, is matched, runs, and may be parked or wait again; what it is and its "
-    "prompt stay the same.",
+    "A request waits, is matched, runs, and may be parked or wait again. Its kind and its prompt "
+    "stay the same.",
     kind=implies(_lives, after(req.kind) == req.kind),
     prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
     begins=implies(req.kind == NONE, after(req.phase) <= WAITING),
@@ -122,10 +122,10 @@ LIFE_STEP = step(
 
 COVER_STEP = step(
     "INV-COVER-STEP",
-    "Known tokens only grow; one is sampled, and a round decodes, only when all before it have KV, "
-    "and a turn finishes only with its prompt prefilled. KV counts as computed, and tokens become "
-    "known, where a batch runs and nothing else happens: KV of known tokens, of those that the "
-    "round tells, of one more under overlap scheduling.",
+    "The number of known tokens never falls. A token is sampled or decoded only if all earlier "
+    "tokens have KV. A turn finishes only after its prompt is prefilled. KV is computed and tokens "
+    "become known only in a step that runs a batch and moves neither Q nor E. New KV is of known "
+    "tokens or of tokens from this round. With overlap scheduling, one token may still be unknown.",
     keeps=implies(_lives, after(req.output) >= req.output),
     samples=implies(
         _lives & (after(req.output) > req.output),
@@ -157,16 +157,16 @@ COVER_STEP = step(
 
 
 def _cut_to(upto: Expr) -> Expr:
-    """What a cut to that many positions must leave: a cut below the cursor moves down to its page's
-    beginning."""
+    """Return the number of valid positions that a cut to ``upto`` must leave. Below the cursor, a
+    cut moves down to the start of its page."""
     return minimum(own.C, ite(upto >= own.E, upto, floor_page(upto)))
 
 
 KEEP_STEP = step(
     "INV-KEEP-STEP",
-    "KV that stays is not lost: a restore reuses all that known tokens, reserve and profile allow, "
-    "an end cuts no further than to the history, and else C never shrinks. A match or a restore "
-    "leaves the reserve to be recomputed. A refused turn still has its slot, if it had one.",
+    "Valid KV is not lost. A restore reuses all KV that known tokens, reserve and profile allow. "
+    "The end of a request cuts no further than to the history. Otherwise C never shrinks. A match "
+    "or restore leaves the reserve to be recomputed. A refusal neither adds nor drops a slot.",
     reserve=implies(_matched, after(req.C) + config.reserve <= known),
     restores=implies(_stays & _matched, after(own.C) >= _cut_to(reuse)),
     ends=implies(_stays & _ends, after(own.C) >= _cut_to(after(session.history))),
@@ -177,15 +177,15 @@ KEEP_STEP = step(
 )
 CURSOR_STEP = step(
     "INV-CURSOR-STEP",
-    "The cursor moves up only while the request runs or is parked, and back only as far as the KV "
-    "is cut.",
+    "The SWA cursor moves up only while the request runs or is parked. The cursor moves back only "
+    "as far as the KV is cut.",
     up=implies(_stays & (after(own.E) > own.E), begun & (after(req.phase) >= PARKED)),
     back=implies(_stays, after(own.E) >= minimum(own.E, after(own.C))),
 )
 QUEUED_STEP = step(
     "INV-QUEUED-STEP",
-    "A queued turn that ends leaves memory and its session's slot alone, but for what a retract "
-    "left above the history.",
+    "The end of a waiting turn changes neither memory nor the session's slot. The exception is KV "
+    "past the history that a retract left in the slot.",
     slot=implies(
         _ends & (req.phase == WAITING) & ~_partial,
         conj(
@@ -202,13 +202,13 @@ def _rise(pool: Pool) -> Expr:
 
 
 _relocks = (req.phase >= PARKED) & (after(req.phase) >= PARKED)
-"""An insert may lock what the window needs anew. Other steps between these phases may not, and
-are bounded no better here."""
+"""Condition: the step leads from parked or running to parked or running. An insert among these
+steps may drop and retake locks in the sliding-window pool, so the bound is loose."""
 
 LOCK_STEP = step(
     "INV-LOCK-STEP",
-    "Protected changes by no more than the locks that are taken or released; in the sliding-window "
-    "pool so much is protected after a match as its window needs.",
+    "The protected count changes by no more than the tokens locked or unlocked. After a match, the "
+    "sliding-window pool protects at least the window at the end of the match.",
     rises=_rise(full) <= maximum(0, after(lock_sum) - lock_sum),
     falls=0 - _rise(full) <= maximum(0, lock_sum - after(lock_sum)),
     swa_rises=_rise(swa) <= ite(_relocks, after(lock_sum), maximum(0, after(lock_sum) - lock_sum)),
@@ -221,17 +221,17 @@ LOCK_STEP = step(
 
 
 def _published(pool: Pool) -> Expr:
-    """By how much the tree grows."""
+    """Return the growth of the prefix tree in ``pool``, in tokens."""
     return after(pool.evictable) + after(pool.protected) - pool.evictable - pool.protected
 
 
 _valid = floor_page(minimum(own.C, ite(has_kv | session.inflight, known, session.history)))
-"""Whole pages of the actor's KV that are committed, for tokens that are known."""
+"""Length of the actor's committed KV of known tokens, rounded down to whole pages."""
 
 PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
-    "No more goes to the tree than whole pages of committed KV of known tokens. When a request "
-    "ends, its KV goes there only if it was running or parked; without a session, only if it was "
+    "The tree takes only whole pages, with committed KV of known tokens. A turn publishes at its "
+    "end only if it was running or parked. A request without a session does so only if it was "
     "running.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),

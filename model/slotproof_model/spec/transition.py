@@ -1,4 +1,4 @@
-"""What a transition is: who causes it, guard, memory moves, effect, and what its event says."""
+"""A transition: its cause, guard, memory moves, effect, and the meaning of its event."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from slotproof_model.spec.memory import Mem, affordable, counts
 from slotproof_model.spec.partly import PartialValue, partly
 
 Cause = Literal["a client", "time", "the scheduler", "the tree"]
-"""Whoever makes it happen."""
+"""Cause of a transition."""
 Stage = Literal["session", "queue", "match", "run", "finish", "abort", "retract"]
-"""Part of an engine's code that carries it out."""
+"""Part of an engine's code that carries out a transition."""
 Course = Literal["every request", "every later turn", "some"]
-"""What goes through it where nothing special happens."""
+"""Requests that take the transition in the normal course of events."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """In states with ``when`` the transition is enabled with ``params``."""
+    """Claim that the guard is not too strict: in every state with ``when``, it holds for
+    ``params``."""
 
     when: Expr
     params: Mapping[str, Expr] = field(default_factory=dict)
-    """By name, without ``param.``: terms over the state and what is given. What is not among
-    them is itself given (see :func:`given`)."""
+    """Values of the parameters, by name without ``param.``, as terms over the state and ``given``
+    values. A parameter that is left out is itself a ``given`` value (see :func:`given`)."""
     always: Mapping[str, Expr] = field(default_factory=dict)
-    """Parameters for which there is a legal choice wherever the rest of the guard holds: this
-    one, a term over the state alone (``T-CLOSE [unlock] / EXISTS.u``)."""
+    """A legal value of each named parameter, as a term over the state alone. It is legal wherever
+    the other guard conjuncts hold (obligation ``T-CLOSE [unlock] / EXISTS.u``)."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """One step of one actor. All of it is data.
+    """One step of one actor, as plain data.
 
-    ``guard`` is split into named conjuncts; ``effect`` gives the new value of
-    the actor's variables (simultaneously, in terms of the old ones); what
-    happens to the pools' figures follows from ``memory``.
+    ``guard`` is split into named conjuncts. ``effect`` gives the actor's variables their new
+    values, simultaneously and in terms of the old values. Only ``memory`` changes the pools' token
+    counts.
     """
 
     id: str
@@ -51,61 +52,62 @@ class Transition:
     memory: tuple[Mem, ...] = ()
     effect: dict[str, Expr] = field(default_factory=dict)
     detaches: str | None = None
-    """The kind as which a request goes on alone, without the session."""
+    """Kind of the request that leaves the session and continues alone."""
     source: str = ""
     course: Course = "some"
     needs: str = ""
-    """What an engine must have switched on of which the spec knows nothing."""
+    """A feature of the engine, outside the spec, that must be switched on for the transition."""
     means: dict[str, Expr] = field(default_factory=dict)
-    """What is true of the states before and after it, by parameter of its event. Other names
-    say what the label claims, or what the sentence promises beyond the invariants.
+    """Meaning of each event parameter, as a formula over the states before and after. Other names
+    are claims made by the transition's name or sentence beyond the invariants.
 
-    The author of a driver reads this: what he reports must be true of the engine. That the
-    effect agrees is an obligation (``T-CLOSE / MEANS.u``): a parameter that does nothing, or
-    something else than it says, is noticed."""
+    Written for authors of drivers: the parameters that a driver reports must satisfy the formulas.
+    The effect must satisfy them too (obligation ``T-CLOSE / MEANS.u``).
+    """
     allows: Allowance = field(default_factory=lambda: Allowance(FALSE))
-    """Where the environment may ask for it: an engine that does it then is not to be blamed.
+    """States in which an engine may take the transition, as its environment sees them.
 
-    A guard that is too strict breaks no invariant and raises false alarms. Here the environment
-    chooses, and every conjunct of the guard must hold (``T-CLOSE / ALLOWS.u``). Stated from
-    the environment's side, so in other words than the guard, wherever there are any."""
+    A guard that is too strict breaks no invariant, but raises false alarms. So wherever the
+    allowance holds, every guard conjunct must hold (obligation ``T-CLOSE / ALLOWS.u``). Where
+    possible, an allowance is written in other terms than the guard.
+    """
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Its parameters, as an event names them."""
+        """Names of the parameters, as in an event."""
         return tuple(var.name.removeprefix("param.") for var in self.params)
 
     @cached_property
     def full_guard(self) -> dict[str, Expr]:
-        """The guard, and what the memory moves need to be there."""
+        """The guard, plus the conjuncts required by the memory moves."""
         return {**self.guard, **affordable(self.memory)}
 
     @cached_property
     def full_effect(self) -> dict[str, Expr]:
-        """The effect, and what the memory moves do to the figures."""
+        """The effect, plus the new counts of pools and rows after the memory moves."""
         return {**self.effect, **counts(self.memory)}
 
-    # What follows from guard and effect ---------------------------------------
+    # Consequences of guard and effect ------------------------------------------
 
     def possible(self, known: Mapping[str, PartialValue]) -> bool:
-        """Whether the guard may hold where these variables have these values."""
+        """Return True unless the known values of some variables rule out the guard."""
         return all(partly(expr, known) is not False for expr in self.full_guard.values())
 
     def becomes(self, var: Var) -> PartialValue:
-        """The number or truth that the variable becomes, where that is always the same."""
+        """Return the constant that the effect assigns to the variable, else ``None``."""
         value = self.effect.get(var.name)
         return value.value if isinstance(value, Const) else None
 
     @cached_property
     def has_actor(self) -> bool:
-        """Whether it is about a session or a request at all, and not about the tree alone."""
+        """True if the transition concerns a session or a request, not only the tree."""
         formulas = (*self.full_guard.values(), *self.full_effect.values())
         own = frozenset(var.name for var in state.ACTOR)
         return not own.isdisjoint(self.effect.keys() | set().union(*map(variables, formulas)))
 
     @cached_property
     def starts(self) -> str:
-        """``session``, ``turn`` or ``request`` (one without a session); empty where nothing."""
+        """Thing that the transition starts: ``session``, ``turn``, plain ``request``, or empty."""
         if self.becomes(state.session.open):
             return "session"
         kind = self.becomes(state.req.kind)
@@ -113,7 +115,7 @@ class Transition:
 
     @cached_property
     def choices(self) -> dict[str, bool]:
-        """What of the configuration it can't do without."""
+        """Configuration flags that the transition requires, by name."""
         return {
             var.name: not value
             for var in state.CONFIG
@@ -125,7 +127,7 @@ class Transition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Param(Var):
-    """A parameter: chosen by the client, the scheduler or the tree; the guard says how freely."""
+    """A parameter, chosen by the client, the scheduler or the tree within the guard's limits."""
 
     sentence: str = ""
 
@@ -135,7 +137,7 @@ def param(name: str, sentence: str) -> Param:
 
 
 def given(chosen: Param) -> Var:
-    """A parameter as the environment chooses it, where it must be allowed."""
+    """Return the variable for a parameter's value if the environment chooses it."""
     return Var(f"given.{chosen.name.removeprefix('param.')}")
 
 

@@ -1,10 +1,10 @@
-"""Every transition of a session slot and of the life around it.
+"""All transitions of a session, its slot and its requests.
 
-Read top to bottom. ``req`` is the actor's request: a turn of the session, or one
-without a session. Lengths in tokens; P is the page size, ⌈·⌉ and ⌊·⌋ round
-to it. Pools and rows change only through the ``memory`` of a transition.
+Read top to bottom. ``req`` is the actor's request: a turn of the session, or a request without a
+session. "The tree" is the prefix tree. Lengths are in tokens. P is the page size. ⌈·⌉ and ⌊·⌋ round
+up and down to a multiple of P. Only ``memory`` moves change pools and rows.
 
-One long file on purpose: this and the invariants are what a reviewer reads.
+This is one long file on purpose: a reviewer reads only this file and the invariants.
 """
 
 from __future__ import annotations
@@ -90,17 +90,14 @@ from slotproof_model.spec.state import (
 )
 from slotproof_model.spec.transition import Allowance, Transition, assign, given, param
 
-u = param(
-    "u",
-    "tokens of the tree: where a lock is taken, those that nobody had locked (evictable → "
-    "protected); where it is dropped, those that nobody else locks (back)",
-)
-swa_u = param("swa_u", "the same of the sliding-window pool")
-swa_x = param("swa_x", "sliding-window tokens that nobody locks any more after the insert")
-q = param("q", "the position up to which the tree has the row's tokens from now on")
-dup = param("dup", "tokens from Q on that the tree had already: the row's own pages are freed")
-swa_dup = param("swa_dup", "the same of the sliding-window pool")
-LOCK = (u, swa_u)
+u = param("u", "full-pool tokens of the tree that lose their last lock: protected → evictable")
+swa_u = param("swa_u", "sliding-window tokens of the tree that lose their last lock")
+locked = param("locked", "full-pool tokens of the tree that get a first lock: → protected")
+swa_locked = param("swa_locked", "sliding-window tokens of the tree that get a first lock")
+q = param("q", "end of the published prefix, in tokens: from now on, the tree holds [0, q)")
+dup = param("dup", "tokens from Q on that the tree already holds: the row's own copies are freed")
+swa_dup = param("swa_dup", "sliding-window tokens from max(Q, E) on that the tree already holds")
+UNLOCK = (u, swa_u)
 
 
 # Shared pieces -------------------------------------------------------------
@@ -120,7 +117,7 @@ turn_over = {**no_request, **assign((session.inflight, FALSE))}
 
 
 class Cut(NamedTuple):
-    """KV cut at position m, and what that gives back."""
+    """Result of cutting KV at position ``m``: memory move, and new lengths C, A and E."""
 
     m: Expr
     memory: Mem
@@ -130,10 +127,10 @@ class Cut(NamedTuple):
 
 
 def cut(kv: Kv, n: Operand) -> Cut:
-    """The one rule behind free_tail and trim: keep at most n positions (#22862, #22900).
+    """Cut KV to at most n positions: the rule behind free_tail and trim (#22862, #22900).
 
-    A cut inside a page below the cursor would hand that page back twice, so it moves down. Where
-    slack is kept, nothing is given back but for that: only what counts as valid is cut.
+    A cut inside a page below the SWA cursor would free the page's SWA KV twice, so the cut moves
+    down to the page's start. Under ``keeps_slack``, any other cut only shortens the valid KV.
     """
     m = ite(n >= kv.E, n, floor_page(n))
     room = ite(config.keeps_slack & (n >= kv.E), kv.A, m)
@@ -142,12 +139,12 @@ def cut(kv: Kv, n: Operand) -> Cut:
 
 
 def cut_lengths(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
-    """C, A and E are those of what is left; Q and the row stay."""
+    """Assign the lengths C, A and E of ``of`` to ``kv``. Q and the row stay as they are."""
     return assign((kv.C, of.C), (kv.A, of.A), (kv.E, of.E))
 
 
 def to_slot(left: Kv | Cut) -> dict[str, Expr]:
-    """What is left of the turn's KV, its row and lock become (or stay) the slot's."""
+    """Assign the turn's row, Q and tree lock to the slot, and the lengths ``left``."""
     return {
         **assign((slot.holding, TRUE), (slot.lent, FALSE)),
         **assign((slot.row, req.row), (slot.Q, req.Q), (slot.locked, TRUE)),
@@ -155,13 +152,13 @@ def to_slot(left: Kv | Cut) -> dict[str, Expr]:
     }
 
 
-def dropped(mine: Expr) -> dict[str, Expr]:
-    """Legality of an unlock of so many tokens: u of them were locked by nobody else."""
-    left = frame.lock_sum + lock_sum - mine
+def dropped(covered: Expr) -> dict[str, Expr]:
+    """Build the guard of an unlock of ``covered`` tokens. No other lock covers u of them."""
+    left = frame.lock_sum + lock_sum - covered
     return {
-        "u": (u >= 0) & is_aligned(u) & (u <= mine),
+        "u": (u >= 0) & is_aligned(u) & (u <= covered),
         "u_others": (frame.lock_max <= full.protected - u) & (full.protected - u <= left),
-        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, mine, 0)),
+        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, covered, 0)),
         "swa_u_others": (swa.protected - swa_u >= 0) & (swa.protected - swa_u <= left),
     }
 
@@ -181,37 +178,37 @@ to_tree_pages = {
         after(page.tree) > page.tree, (maximum(req.Q, req.E) + swa_dup <= page.at) & (page.at < q)
     ),
 }
-"""Which pages of each pool go to the tree: up to q, but those that it free_copies."""
+"""Condition by pool: a page given to the tree lies between the end of ``free_copies`` and q."""
 published = {
     "dup": dup == gain(full.available) - (_rounded - q),
     "swa_dup": implies(config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, req.E))),
     **given_back,
     **to_tree_pages,
 }
-"""What parameters mean where KV is given back, and where some of it goes to the tree."""
+"""Meaning of the parameters, for transitions that free KV and give part of it to the tree."""
 
 
 def unchanged(*figures: Var) -> Expr:
-    return conj(*(after(each) == each for each in figures))
+    return conj(*(after(figure) == figure for figure in figures))
 
 
 over = {"ends": after(req.kind) == NONE}
 aborted = {**over, "history": unchanged(session.history)}
 waits = {"waits": after(req.phase) == WAITING}
 session_stays = {"stays": unchanged(session.open, req.kind, req.phase)}
-"""What becomes of the request, and of the session, as the sentences say."""
+"""Claims of sentences, as formulas: the request ends or waits, or the session stays as it is."""
 
 
 def keeps(kv: Kv, upto: Expr) -> Expr:
-    """A cut keeps every valid position that it may: recomputing them would be a waste."""
+    """Require a cut to preserve all valid KV up to ``upto``, because recomputing costs work."""
     return implies(upto >= kv.E, after(slot.C) == minimum(kv.C, upto))
 
 
 _cursor = maximum(req.Q, req.E)
 free_copies = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
-"""What the tree had of [Q, q) comes first in it: the row's own pages of that are freed,"""
+"""First part of [Q, q): the tree already has these tokens, and the row's own pages are freed."""
 to_tree = Mem(Move.TO_TREE, Interval(req.Q + dup, q), Interval(_cursor + swa_dup, q))
-"""and the rest of it is the tree's."""
+"""Rest of [Q, q): the row's pages move to the tree."""
 
 insertable = {
     "q": (q >= req.Q) & (q <= floor_page(minimum(req.C, known))) & is_aligned(q),
@@ -226,7 +223,7 @@ insertable = {
 
 T_OPEN = Transition(
     "T-OPEN",
-    "A client opens a session: empty history, no slot, nothing in flight.",
+    "A client opens a session with an empty history, no slot and no turn in flight.",
     by="a client",
     stage="session",
     course="every request",
@@ -247,7 +244,7 @@ session_over = {
 
 T_CLOSE = Transition(
     "T-CLOSE",
-    "A session with nothing in flight is closed: its slot is released at once.",
+    "A client closes a session that has no turn in flight. The slot is released at once.",
     by="a client",
     stage="session",
     guard={
@@ -255,7 +252,7 @@ T_CLOSE = Transition(
         "idle": ~session.inflight,
         **dropped(locks(slot)),
     },
-    params=LOCK,
+    params=UNLOCK,
     memory=release(slot, slot.holding, u, swa_u),
     effect=session_over,
     means={**given_back, "closed": ~after(session.open)},
@@ -264,7 +261,7 @@ T_CLOSE = Transition(
 
 T_CLOSE_DEFER = Transition(
     "T-CLOSE-DEFER",
-    "A close that finds a turn in flight waits for it; no new turn is taken.",
+    "A client's close waits until the turn in flight ends. The session accepts no new turn.",
     source="#21875",
     by="a client",
     stage="session",
@@ -276,11 +273,11 @@ T_CLOSE_DEFER = Transition(
 
 T_REAP = Transition(
     "T-REAP",
-    "A deferred close happens, or an idle session times out (time is environment).",
+    "A deferred close takes effect, or an idle session times out. The slot is released.",
     by="time",
     stage="session",
     guard={"open": session.open, "idle": ~session.inflight, **dropped(locks(slot))},
-    params=LOCK,
+    params=UNLOCK,
     memory=release(slot, slot.holding, u, swa_u),
     effect=session_over,
     means={**given_back, "closed": ~after(session.open)},
@@ -289,12 +286,12 @@ T_REAP = Transition(
 
 # A turn is queued, or is not ------------------------------------------------
 
-new = param("new", "tokens that the client adds to the history")
-prompt = param("prompt", "tokens of its prompt")
+new = param("new", "number of new tokens that the client appends to the history")
+prompt = param("prompt", "length of the request's prompt, in tokens")
 
 T_SUBMIT = Transition(
     "T-SUBMIT",
-    "A turn is queued: its prompt is the history and new tokens; it is now in flight.",
+    "A client submits a turn. Its prompt is the history plus new tokens. The turn is in flight.",
     by="a client",
     stage="queue",
     course="every request",
@@ -324,7 +321,7 @@ T_SUBMIT = Transition(
 
 T_REJECT = Transition(
     "T-REJECT",
-    "A turn while one is in flight becomes a stub: turn, slot and history stay as they are.",
+    "A turn for a busy or closing session is detached as a stub. The session does not change.",
     source="#22790",
     by="a client",
     stage="queue",
@@ -339,7 +336,7 @@ T_REJECT = Transition(
 
 T_DOOM = Transition(
     "T-DOOM",
-    "A turn known to be aborted leaves its session before it is matched; the slot is untouched.",
+    "A turn doomed to be aborted is detached from its session before the match. The slot stays.",
     source="#22273, #22790",
     by="the scheduler",
     stage="queue",
@@ -358,7 +355,7 @@ T_DOOM = Transition(
 
 T_PLAIN_SUBMIT = Transition(
     "T-PLAIN-SUBMIT",
-    "A request without a session is queued.",
+    "A client submits a request without a session. The request waits.",
     by="a client",
     stage="queue",
     course="every request",
@@ -375,15 +372,15 @@ T_PLAIN_SUBMIT = Transition(
 
 # Matching --------------------------------------------------------------------
 
-m = param("m", "tokens of the prompt that the tree has, and the request may reuse")
+m = param("m", "number of prompt tokens matched in the prefix tree: the request reuses their KV")
 
 _points_below_m = implies(after(page.here), after(page.at) < m)
-"""What is matched, and no more, is what the row points to."""
+"""Claim: the row points only to the pages of the matched prefix."""
 
 T_MATCH = Transition(
     "T-MATCH",
-    "A request without a slot to restore locks what the tree has of its prompt: Q = m; in the "
-    "sliding-window pool, at least its window.",
+    "The scheduler locks the tree's prefix of a request without a slot to restore: Q = m. In the "
+    "sliding-window pool, the lock covers at least the window at the end of the prefix.",
     by="the scheduler",
     stage="match",
     course="every request",
@@ -391,25 +388,31 @@ T_MATCH = Transition(
         "waiting": req.phase == WAITING,
         "no_slot": is_plain | (is_turn & ~slot.holding),
         "m": (m >= 0) & is_aligned(m) & (m <= known - config.reserve) & (m <= config.width),
-        "u": (u >= 0) & is_aligned(u) & (u <= m) & (m <= full.protected + u),
-        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, m, 0)),
+        "locked": (locked >= 0)
+        & is_aligned(locked)
+        & (locked <= m)
+        & (m <= full.protected + locked),
+        "swa_locked": (swa_locked >= 0)
+        & is_aligned(swa_locked)
+        & (swa_locked <= ite(config.swa, m, 0)),
         "window": ite(config.swa, m - floor_page(maximum(0, m - config.window)), 0)
-        <= swa.protected + swa_u,
+        <= swa.protected + swa_locked,
     },
-    params=(m, u, swa_u),
-    memory=(point(0, m), lock(u, swa_u)),
+    params=(m, locked, swa_locked),
+    memory=(point(0, m), lock(locked, swa_locked)),
     effect=assign(
         (req.phase, MATCHED), (req.C, m), (req.A, m), (req.Q, m), (req.E, 0), (req.locked, TRUE)
     ),
     means={
         "m": after(req.Q) == m,
-        "u": gain(full.protected) == u,
-        "swa_u": gain(swa.protected) == swa_u,
+        "locked": gain(full.protected) == locked,
+        "swa_locked": gain(swa.protected) == swa_locked,
         "full": _points_below_m,
         "swa": _points_below_m,
     },
     allows=Allowance(
-        waiting & (is_plain | ~slot.holding) & legal_match, {"u": fresh, "swa_u": swa_fresh}
+        waiting & (is_plain | ~slot.holding) & legal_match,
+        {"locked": fresh, "swa_locked": swa_fresh},
     ),
 )
 
@@ -419,8 +422,8 @@ _restored = cut(slot, reusable)
 
 T_RESTORE = Transition(
     "T-RESTORE",
-    "The slot's KV goes on loan to its turn, after free_tail cut it to what is reusable: whole "
-    "pages past that are freed.",
+    "The scheduler lends the slot's KV to the session's turn. First, free_tail cuts the KV to the "
+    "reusable length and frees the whole pages past the cut.",
     source="#20070, #20476, #22213, #22862, #32163",
     by="the scheduler",
     stage="match",
@@ -444,12 +447,12 @@ T_RESTORE = Transition(
 
 T_DISCARD = Transition(
     "T-DISCARD",
-    "The slot is released while the session stays open: memory pressure, no reusable prefix, "
-    "or a lost window.",
+    "The scheduler releases a slot that is not on loan. The session stays open. Causes are memory "
+    "pressure, no reusable prefix, or a sliding window that was freed.",
     by="the scheduler",
     stage="match",
     guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(locks(slot))},
-    params=LOCK,
+    params=UNLOCK,
     memory=release(slot, TRUE, u, swa_u),
     effect=no_slot,
     means={**given_back, **session_stays},
@@ -458,13 +461,13 @@ T_DISCARD = Transition(
 
 T_REFUSE = Transition(
     "T-REFUSE",
-    "No budget for a matched request this time: it waits again, the slot is as free_tail left it, "
-    "nothing is on loan; without a slot the lock is dropped.",
+    "A matched request does not fit the budget and waits again. A slot's loan ends, and the slot "
+    "holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.",
     source="#20476, #22753",
     by="the scheduler",
     stage="match",
     guard={"matched": req.phase == MATCHED, **dropped(locks(req))},
-    params=LOCK,
+    params=UNLOCK,
     memory=(unlock(u, swa_u),),
     effect={**back_to_waiting, **assign((slot.lent, FALSE))},
     means={**given_back, **waits},
@@ -473,13 +476,13 @@ T_REFUSE = Transition(
 
 # Running -----------------------------------------------------------------------
 
-t = param("t", "positions that have KV from now on")
-sampled = param("sampled", "1 where a token was sampled, 0 after a chunk of the prefill")
-row = param("row", "the line of req_to_token that it writes to")
+t = param("t", "position up to which the request has KV after the prefill, in tokens")
+sampled = param("sampled", "number of output tokens that become known in this step")
+row = param("row", "index of the req_to_token row that the request uses")
 
 T_EXTEND = Transition(
     "T-EXTEND",
-    "Prefill up to position t; when nothing is left to prefill one token may be sampled.",
+    "The scheduler prefills up to position t. The last chunk may sample one token.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -518,7 +521,7 @@ T_EXTEND = Transition(
 
 T_PARK = Transition(
     "T-PARK",
-    "Between two chunks of its prefill a request is parked: in no batch, but it keeps its KV.",
+    "A request between two prefill chunks is parked: in no batch, but holding its KV.",
     source="#37502",
     by="the scheduler",
     stage="run",
@@ -529,14 +532,14 @@ T_PARK = Transition(
 )
 
 _point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
-"""Where the tree has the same tokens already, the row points to its pages from now on."""
+"""Move for tokens that the tree already has: the row now points to the tree's pages."""
 
 T_INSERT = Transition(
     "T-INSERT",
-    "Valid KV of a request without a slot is shared up to q: where the tree has these tokens "
-    "already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. "
-    "[0, q) is locked, in the sliding-window pool at least its window. Where loans publish, so is "
-    "that of a turn that has its slot on loan: the slot then describes the same KV as the turn.",
+    "The scheduler publishes the request's valid KV up to q. Where the tree already has the "
+    "tokens, the row's copies are freed and the row points to the tree. The tree takes the other "
+    "pages. The lock covers [0, q), in the sliding-window pool at least the window. A turn whose "
+    "slot is on loan publishes only under loan_publishes. The slot takes over its lengths.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -544,20 +547,22 @@ T_INSERT = Transition(
         "begun": begun,
         "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
-        "u": (q - req.Q - dup <= u) & is_aligned(u) & (u <= q - req.Q),
-        "protects": q <= full.protected + u,
-        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, q, 0)),
-        "swa_x": (swa_x >= 0) & is_aligned(swa_x) & (swa_x <= ite(config.swa, req.Q, 0)),
-        "swa_bounded": (swa_x <= swa.protected)
-        & (swa.protected - swa_x + swa_u <= frame.lock_sum + q),
+        "locked": (q - req.Q - dup <= locked) & is_aligned(locked) & (locked <= q - req.Q),
+        "protects": q <= full.protected + locked,
+        "swa_locked": (swa_locked >= 0)
+        & is_aligned(swa_locked)
+        & (swa_locked <= ite(config.swa, q, 0)),
+        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, req.Q, 0)),
+        "swa_bounded": (swa_u <= swa.protected)
+        & (swa.protected - swa_u + swa_locked <= frame.lock_sum + q),
     },
-    params=(q, dup, swa_dup, u, swa_u, swa_x),
+    params=(q, dup, swa_dup, locked, swa_locked, swa_u),
     memory=(
         free_copies,
         to_tree,
         _point_to_tree,
-        lock(u, swa_u),
-        Mem(Move.UNLOCK, EMPTY, count(swa_x)),
+        lock(locked, swa_locked),
+        Mem(Move.UNLOCK, EMPTY, count(swa_u)),
     ),
     effect=assign(
         (req.Q, q),
@@ -575,8 +580,8 @@ T_INSERT = Transition(
         ),
         "dup": gain(full.available) == dup,
         "swa_dup": implies(config.swa, gain(swa.available) == swa_dup),
-        "u": gain(full.protected) == u,
-        "swa_u": gain(swa.protected) == swa_u - swa_x,
+        "locked": gain(full.protected) == locked,
+        "swa_locked": gain(swa.protected) == swa_locked - swa_u,
         **to_tree_pages,
     },
     allows=Allowance(
@@ -595,17 +600,17 @@ T_INSERT = Transition(
             swa_unlocked <= swa.protected,
             swa.protected - swa_unlocked + swa_fresh <= frame.lock_sum + given(q),
         ),
-        {"u": fresh, "swa_u": swa_fresh, "swa_x": swa_unlocked},
+        {"locked": fresh, "swa_locked": swa_fresh, "swa_u": swa_unlocked},
     ),
 )
 
-d = param("d", "positions that the round allocates")
-k = param("k", "tokens that the round commits")
+d = param("d", "number of positions that the decoding round allocates past A")
+k = param("k", "number of tokens whose KV the decoding round commits")
 
 T_DECODE = Transition(
     "T-DECODE",
-    "One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a "
-    "speculative round may commit from slack allocated before.",
+    "A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A "
+    "speculative round may commit KV in memory that an earlier round allocated.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -639,8 +644,8 @@ T_DECODE = Transition(
 
 T_LAUNCH = Transition(
     "T-LAUNCH",
-    "A decoding round is launched before the result of the one before is known: d tokens "
-    "allocated, KV for k computed, of which one token may not be known yet.",
+    "The scheduler launches a decoding round before the last result is known. The round allocates "
+    "d positions and computes the KV of k tokens, of which at most one is not yet known.",
     by="the scheduler",
     stage="run",
     guard={
@@ -674,39 +679,41 @@ T_LAUNCH = Transition(
     ),
 )
 
-n = param("n", "tokens that become known")
-
 T_RESULT = Transition(
     "T-RESULT",
-    "The result of a round that was launched reaches the scheduler: n tokens become known, k of "
-    "them by a speculative round, whose KV counts from now on.",
+    "The result of a launched round arrives, and the sampled tokens become known. A speculative "
+    "round commits the KV of k tokens.",
     by="the scheduler",
     stage="run",
     guard={
         "overlap": config.overlap,
         "running": req.phase == RUNNING,
         "k": (k >= 0) & (req.C + k <= req.A),
-        "n": (n >= k) & (known + n <= req.C + k + 1),
+        "sampled": (sampled >= k) & (known + sampled <= req.C + k + 1),
     },
-    params=(k, n),
-    effect=assign((req.C, req.C + k), (req.output, req.output + n)),
-    means={"k": gain(req.C) == k, "n": gain(req.output) == n, "profile": config.overlap},
+    params=(k, sampled),
+    effect=assign((req.C, req.C + k), (req.output, req.output + sampled)),
+    means={
+        "k": gain(req.C) == k,
+        "sampled": gain(req.output) == sampled,
+        "profile": config.overlap,
+    },
     allows=Allowance(
         conj(
             config.overlap & (req.phase == RUNNING),
             given(k) >= 0,
-            given(k) <= given(n),
+            given(k) <= given(sampled),
             req.C + given(k) <= req.A,
-            known + given(n) <= req.C + given(k) + 1,
+            known + given(sampled) <= req.C + given(k) + 1,
         )
     ),
 )
 
-e = param("e", "the new cursor")
+e = param("e", "new position of the SWA cursor, in tokens")
 
 T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
-    "The SWA cursor moves up to e: no later token's window reaches below it.",
+    "The SWA cursor moves up to e. SWA pages below e, which no later token reads, are freed.",
     by="the scheduler",
     stage="run",
     guard={
@@ -728,14 +735,14 @@ T_SWA_ADVANCE = Transition(
 
 # A turn ends, or is interrupted ---------------------------------------------------
 
-F = param("F", "tokens of the answer that count: those up to its end")
+F = param("F", "number of output tokens in the finished answer: later output is dropped")
 _target = req.prompt + F
 _trimmed = cut(req, _target)
 
 T_SAVE = Transition(
     "T-SAVE",
-    "A turn finishes with F output tokens: what speculation left past them is trimmed, its KV "
-    "goes to the slot, the history grows, nothing is in flight.",
+    "A turn finishes with F output tokens. trim cuts the turn's KV to prompt and answer. The slot "
+    "takes the KV, the row and the lock. The history grows, and no turn is in flight.",
     source="#22897, #22900",
     by="the scheduler",
     stage="finish",
@@ -778,13 +785,13 @@ _abort_allowed = unlocking(is_turn & has_kv, locks_either)
 
 T_ABORT = Transition(
     "T-ABORT",
-    "A matched, parked or running turn is aborted: all its KV, its row and its lock go back and "
-    "the slot disappears; the history stays as after the last finished turn.",
+    "A client aborts a matched, parked or running turn. The turn's private KV, row and lock are "
+    "released, and the slot is removed. The history stays as the last finished turn left it.",
     source="#22790",
     by="a client",
     stage="abort",
     guard=_abort_guard,
-    params=LOCK,
+    params=UNLOCK,
     memory=everything,
     effect=_abort_effect,
     means={**given_back, **aborted},
@@ -793,8 +800,8 @@ T_ABORT = Transition(
 
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
-    "A running or parked turn is aborted as by T-ABORT, but [Q, q) goes to the tree, or is freed "
-    "where the tree had it.",
+    "A client aborts a running or parked turn as in T-ABORT, but [Q, q) is published. The tree "
+    "takes the pages that it lacks, and the row's duplicates of the tree's pages are freed.",
     by="a client",
     stage="abort",
     guard={**_abort_guard, "begun": begun, "publishes": config.abort_publishes, **insertable},
@@ -808,7 +815,7 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = replace(
     T_ABORT,
     id="T-OOM",
-    sentence="A turn that is alone and outgrows the pool ends as an abort with a message.",
+    sentence="The scheduler aborts a turn that outgrows the pool although no other request runs.",
     by="the scheduler",
     source="",
 )
@@ -817,7 +824,7 @@ _queued = {"turn": is_turn, "waiting": req.phase == WAITING, "not_lent": ~slot.l
 
 T_ABORT_WAITING = Transition(
     "T-ABORT-WAITING",
-    "A queued turn is aborted: it holds nothing and frees nothing.",
+    "A client aborts a waiting turn, which holds no memory. Nothing is freed.",
     by="a client",
     stage="abort",
     guard={**_queued, "covered": implies(slot.holding, session.history >= slot.C)},
@@ -830,8 +837,8 @@ _to_history = cut(slot, session.history)
 
 T_ABORT_PARTIAL = Transition(
     "T-ABORT-PARTIAL",
-    "A queued turn that a retract left with a partial slot is aborted: the slot is cut to the "
-    "history (where that is impossible it is discarded first).",
+    "A client aborts a waiting turn whose slot has KV past the history. The slot is cut to the "
+    "history. If the protected prefix is longer than the history, T-DISCARD comes first.",
     by="a client",
     stage="abort",
     guard={
@@ -847,8 +854,8 @@ T_ABORT_PARTIAL = Transition(
 
 T_RETRACT = Transition(
     "T-RETRACT",
-    "A turn is taken out of the batch, or from between two chunks, and keeps its KV in the slot, "
-    "made if absent; it waits and is still in flight.",
+    "The scheduler retracts a running or parked turn. The turn's KV moves to the slot, which is "
+    "created if absent. The turn waits and is still in flight.",
     source="#22862",
     by="the scheduler",
     stage="retract",
@@ -865,8 +872,8 @@ T_RETRACT = Transition(
 
 T_RETRACT_WIPE = Transition(
     "T-RETRACT-WIPE",
-    "A turn is taken out of the batch, or from between two chunks, and gives up all its KV and "
-    "its slot; it waits and is still in flight.",
+    "The scheduler retracts a running or parked turn and releases the turn's KV and slot. The turn "
+    "waits and is still in flight.",
     by="the scheduler",
     stage="retract",
     guard={
@@ -875,7 +882,7 @@ T_RETRACT_WIPE = Transition(
         "wipes": ~config.retract_keeps,
         **dropped(locks_either),
     },
-    params=LOCK,
+    params=UNLOCK,
     memory=everything,
     effect={**no_slot, **back_to_waiting},
     means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding), **waits},
@@ -884,12 +891,12 @@ T_RETRACT_WIPE = Transition(
 
 # The tree, and requests without a session -------------------------------------------
 
-n = param("n", "tokens that the tree gives up")
-swa_n = param("swa_n", "the same of the sliding-window pool")
+n = param("n", "full-pool tokens that the prefix tree evicts")
+swa_n = param("swa_n", "sliding-window tokens that the prefix tree evicts")
 
 T_EVICT = Transition(
     "T-EVICT",
-    "The tree gives up unlocked pages.",
+    "The prefix tree evicts unlocked pages to the free list.",
     by="the tree",
     stage="retract",
     guard={"n": (n >= 0) & is_aligned(n), "swa_n": (swa_n >= 0) & is_aligned(swa_n)},
@@ -910,8 +917,8 @@ T_EVICT = Transition(
 
 T_PLAIN_FINISH = Transition(
     "T-PLAIN-FINISH",
-    "A request without a session ends: prompt and output go to the tree up to q, the rest is "
-    "freed, its lock and its row are given back.",
+    "A request without a session finishes. The tree takes the KV of prompt and output up to q. The "
+    "remaining KV, the row and the lock are released.",
     by="the scheduler",
     stage="finish",
     course="every request",
@@ -925,11 +932,11 @@ T_PLAIN_FINISH = Transition(
 
 T_PLAIN_ABORT = Transition(
     "T-PLAIN-ABORT",
-    "A request without a session is aborted, queued or running: whatever it holds goes back.",
+    "A client aborts a request without a session. Its private KV, row and lock are released.",
     by="a client",
     stage="abort",
     guard={"plain": is_plain, **dropped(locks(req))},
-    params=LOCK,
+    params=UNLOCK,
     memory=everything,
     effect=no_request,
     means={**given_back, **over},
@@ -938,12 +945,12 @@ T_PLAIN_ABORT = Transition(
 
 T_PLAIN_RETRACT = Transition(
     "T-PLAIN-RETRACT",
-    "A request without a session is taken out of the batch, or from between two chunks, and gives "
-    "everything back; it waits.",
+    "The scheduler retracts a running or parked request without a session. Its private KV, row and "
+    "lock are released, and the request waits.",
     by="the scheduler",
     stage="retract",
     guard={"plain": is_plain, "begun": begun, **dropped(locks(req))},
-    params=LOCK,
+    params=UNLOCK,
     memory=everything,
     effect=back_to_waiting,
     means={**given_back, **waits},

@@ -1,4 +1,4 @@
-"""The whole spec in one object, or one with something wrong in it, and its formulas by kind."""
+"""The whole spec in one object, possibly with an error in it, and its formulas by kind."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from slotproof_model.spec.transitions import TRANSITIONS
 POOLS = ("full", "swa")
 ROWS = "rows"
 LAYERS = (*POOLS, ROWS)
-"""Where one arbitrary thing is looked at: a page of a pool, or a row."""
+"""Layers with one arbitrary thing: a page of a pool, or a row."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What is proved: the spec itself, or one with something wrong in it."""
+    """Subject of the proofs: the spec itself, or a copy of the spec with an error in it."""
 
     transitions: Mapping[str, Transition] = field(default_factory=lambda: TRANSITIONS)
     invariants: Mapping[str, Invariant] = field(default_factory=lambda: INVARIANTS)
     name: str = "spec"
     unruled: frozenset[str] = frozenset()
-    """Rules of the choices that are not kept (``unpinned``, of one pool ``swa.unpinned``): see
-    :mod:`slotproof_model.spec.pages`."""
+    """Rules of the choices that this spec leaves out: ``unpinned``, or ``swa.unpinned`` for one
+    pool (see :mod:`slotproof_model.spec.pages`)."""
 
     def choices(
         self, transition: Transition, layer: str
     ) -> tuple[dict[str, Expr], dict[str, Expr]]:
-        """What a transition may do to one arbitrary page of a pool, or a row, and does."""
+        """Return the rules and the effect of a transition on an arbitrary page or row."""
         rows = layer == ROWS
         rules, moved = lines.effect(transition) if rows else pages.effect(transition, layer)
         broken = {name for name in rules if self.unruled & {name, f"{layer}.{name}"}}
@@ -41,19 +41,20 @@ class Spec:
 
     @property
     def rewritten(self) -> list[str]:
-        """Transitions that are not the spec's."""
-        return [name for name, each in self.transitions.items() if each is not TRANSITIONS[name]]
+        """Transitions that differ from the spec's."""
+        steps = self.transitions.items()
+        return [name for name, transition in steps if transition is not TRANSITIONS[name]]
 
     @property
     def unproved(self) -> list[str]:
-        """Transitions about which ``slotproof prove`` says nothing: those rewritten; all of
-        them, where invariants are not the spec's."""
+        """Transitions that ``slotproof prove`` does not cover: the rewritten transitions, or all
+        transitions if the invariants differ from the spec's."""
         same = self.invariants is INVARIANTS and not self.unruled
         return self.rewritten if same else list(self.transitions)
 
 
 def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
-    """Whether a conjunct is about what is looked at there; without a layer, about nothing such."""
+    """Return True if the conjunct is about the layer's page or row, for ``None`` about neither."""
     what = about(expr)
     if layer is None or not what:
         return layer is None and not what
@@ -61,7 +62,7 @@ def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
 
 
 def conjuncts(spec: Spec, kind: Kind, layer: str | None = None) -> dict[str, Expr]:
-    """Formulas of one kind by clause; with a pool or ``rows``, those about a page or row of it."""
+    """Return formulas of one kind by clause: about a page or row of ``layer``, or about neither."""
     same = spec.invariants is INVARIANTS
     return dict(_of_spec(kind, layer)) if same else _among(spec.invariants, kind, layer)
 
@@ -75,7 +76,7 @@ def _among(clauses: Mapping[str, Invariant], kind: Kind, layer: str | None) -> d
     result: dict[str, Expr] = {}
     for invariant in clauses.values():
         for name, expr in invariant.conjuncts.items():
-            steps = any(each.endswith("'") for each in variables(expr))
+            steps = any(variable.endswith("'") for variable in variables(expr))
             if steps == (kind is Kind.STEP) and _in_layer(name, expr, layer):
                 result[f"{invariant.id}.{name}"] = expr
     return result

@@ -1,8 +1,7 @@
-"""From the expression tree to what a person would write, before it is text.
+"""Conversion of expression trees to the form in which a person would write a formula.
 
-⌊x⌋ = x is said as "P divides x", ¬a ∨ b as an implication, a ≤ b ∧ b ≤ c as one chain,
-numbers of a kind or a phase by their names, shared terms by theirs. Text and TLA+
-are both written from the result.
+⌊x⌋ = x becomes "P divides x", ¬a ∨ b an implication, a ≤ b ∧ b ≤ c one chain. Kinds, phases and
+shared terms appear by name. Both text and TLA+ are rendered from the form.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ class Form:
     """A node: a shape and its parts."""
 
     shape: str
-    """variable, number, truth, word, named, min, max, ceil, floor, cut, if, sum, implies, iff,
-    not, and, or, chain, equal, different, aligned."""
+    """variable, number, truth, word, named, min, max, ceil, floor, cut, if, sum, implies, iff, not,
+    and, or, chain, equal, different, aligned."""
     parts: tuple[Form, ...] = ()
     text: str = ""
-    """The name, number, word; of a chain its signs; of a sum its signs, one letter a part."""
+    """Name, number or word. For a chain or a sum: the signs, one character each."""
     named: Named | None = None
     after: bool = False
-    """Of a variable or named term: its value after the step."""
+    """True for the value after the step, of a variable or named term."""
 
 
 KINDS = {state.NONE: "none", state.TURN: "turn", state.PLAIN: "plain"}
@@ -35,7 +34,7 @@ ROWS = {state.NO_ROW: "no_row"}
 
 
 def words_of(name: str) -> dict[int, str]:
-    """The names of a variable's numbers, where they have any.
+    """Return the names of the numbers that a variable can have, if they have names.
 
     >>> words_of("req.phase'")[4]
     'running'
@@ -45,9 +44,9 @@ def words_of(name: str) -> dict[int, str]:
 
 
 def form(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> Form:
-    """The expression as a person would write it.
+    """Return the expression in the form in which a person would write it.
 
-    ``words`` names its numbers. A definition is written out with ``name_it`` false.
+    ``words`` gives names to numbers. With ``name_it`` false, a named term is written out.
     """
     words = words or {}
     if isinstance(expr, Const):
@@ -73,12 +72,12 @@ def form(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) 
         case Op.NOT:
             return _negation(expr.args[0])
         case Op.AND:
-            return _conjunction([form(each) for each in _flat(expr, Op.AND)])
+            return _conjunction([form(part) for part in _flat(expr, Op.AND)])
         case Op.OR:
             first, second = expr.args
             if isinstance(first, App) and first.op is Op.NOT:
                 return Form("implies", (form(first.args[0]), form(second)))
-            return Form("or", tuple(form(each) for each in _flat(expr, Op.OR)))
+            return Form("or", tuple(form(part) for part in _flat(expr, Op.OR)))
         case Op.EQ | Op.LE | Op.LT:
             return _comparison(expr)
 
@@ -92,12 +91,12 @@ def _literal(expr: Const, words: dict[int, str]) -> Form:
 
 
 def _flat(expr: Expr, op: Op) -> list[Expr]:
-    """The parts of a conjunction or disjunction; a part with a name stays whole."""
+    """Return the parts of a conjunction or disjunction. A named part stays whole."""
     if isinstance(expr, App) and expr.op is op:
         first, *rest = expr.args
         if key(first) in by_structure():
             return [first, *rest]
-        return [*_flat(first, op), *(each for arg in rest for each in _inner(arg, op))]
+        return [*_flat(first, op), *(part for arg in rest for part in _inner(arg, op))]
     return [expr]
 
 
@@ -106,7 +105,7 @@ def _inner(expr: Expr, op: Op) -> list[Expr]:
 
 
 def _sum(expr: App) -> Form:
-    """The left spine of sums and differences as one list."""
+    """Return nested sums and differences as one flat sum."""
     parts: list[Form] = []
     signs = ""
     node: Expr = expr
@@ -133,7 +132,7 @@ def _sum(expr: App) -> Form:
 
 
 def _cut(expr: App) -> Form | None:
-    """ite(E ≤ n, n, ⌊n⌋) is cut(n, E): the one rule behind free_tail and trim."""
+    """Return ite(E ≤ n, n, ⌊n⌋) as cut(n, E): the rule behind free_tail and trim."""
     test, then, other = expr.args
     if (
         isinstance(test, App)
@@ -181,7 +180,7 @@ def _words(expr: Expr) -> dict[int, str]:
 
 
 def _conjunction(parts: list[Form]) -> Form:
-    """Comparisons that continue one another become one; equals of one number, too."""
+    """Merge comparisons into chains, and equations that have the same number."""
     merged: list[Form] = []
     for part in parts:
         for index, earlier in enumerate(merged):
@@ -201,7 +200,7 @@ def _joined(first: Form, second: Form) -> Form | None:
         first.shape == second.shape == "equal"
         and first.parts[-1] == second.parts[-1]
         and first.parts[-1].shape in ("number", "word")
-        and all(each.shape == "variable" for each in first.parts[:-1] + second.parts[:-1])
+        and all(part.shape == "variable" for part in first.parts[:-1] + second.parts[:-1])
     ):
         return Form("equal", (*first.parts[:-1], *second.parts))
     return None

@@ -1,8 +1,8 @@
-"""The life of a turn and of a slot: which transition leads from which state to which.
+"""Lifecycles of a turn and a slot: the transitions between their states.
 
-Read off guards and effects. The few variables that take few values (kind, phase, flags)
-are tried in all combinations that the invariants allow; everything else is unknown,
-and a guard that could still hold counts as possible. Needs no Z3.
+Computed from guards and effects, without Z3. Kind, phase and flags are tried in all combinations
+that the invariants allow. All other variables are unknown, and a guard that could still hold counts
+as possible.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Lifecycle:
     title: str
     states: tuple[str, ...]
     moves: Mapping[tuple[str, str], tuple[str, ...]]
-    """Transitions by state before and after."""
+    """Transitions, by the states before and after."""
     stays: Mapping[str, tuple[str, ...]]
-    """Transitions that change it and leave it in the same state."""
+    """Transitions that change variables and stay in the same state."""
 
 
 _FLAGS = tuple(var for var in state.STATE if var.sort is Sort.BOOL)
@@ -38,16 +38,16 @@ _RANGES: dict[str, range] = {"req.kind": range(3), "req.phase": range(5)}
 
 @cache
 def _situations() -> tuple[Mapping[str, PartialValue], ...]:
-    """All combinations of kind, phase and flags that no invariant forbids."""
+    """Return all combinations of kind, phase and flags allowed by the invariants."""
     names = [*_RANGES, *(var.name for var in _FLAGS)]
     ranges = [*_RANGES.values(), *([(False, True)] * len(_FLAGS))]
     formulas = conjuncts(Spec(), Kind.STATE).values()
-    found = []
+    situations = []
     for values in product(*ranges):
         known: dict[str, PartialValue] = dict(zip(names, values, strict=True))
         if all(partly(expr, known) is not False for expr in formulas):
-            found.append(known)
-    return tuple(found)
+            situations.append(known)
+    return tuple(situations)
 
 
 def _phase(kind: int, known: Mapping[str, PartialValue]) -> str | None:
@@ -81,34 +81,34 @@ def _lifecycle(
     for transition in TRANSITIONS.values():
         writes = any(name.startswith(prefix) for name in transition.effect)
         for before in _situations():
-            here = of(before)
-            if here is None or not transition.possible(before):
+            source = of(before)
+            if source is None or not transition.possible(before):
                 continue
             changed = {name: partly(expr, before) for name, expr in transition.effect.items()}
             after = {**before, **changed}
-            there = of(after)
-            if there is None:
+            target = of(after)
+            if target is None:
                 continue
-            if there != here:
-                moves.setdefault((here, there), {})[transition.id] = None
-            elif writes and here != states[0]:
-                stays.setdefault(here, {})[transition.id] = None
+            if target != source:
+                moves.setdefault((source, target), {})[transition.id] = None
+            elif writes and source != states[0]:
+                stays.setdefault(source, {})[transition.id] = None
     return Lifecycle(
         title,
         states,
         {
-            (here, there): tuple(moves[here, there])
-            for here in states
-            for there in states
-            if (here, there) in moves
+            (source, target): tuple(moves[source, target])
+            for source in states
+            for target in states
+            if (source, target) in moves
         },
-        {here: tuple(stays[here]) for here in states if here in stays},
+        {source: tuple(stays[source]) for source in states if source in stays},
     )
 
 
 @cache
 def lifecycles() -> Mapping[str, Lifecycle]:
-    """Of a turn, a slot, a session, and a request without a session.
+    """Return the lifecycles of a turn, a slot, a session, and a request without a session.
 
     >>> lifecycles()["slot"].moves["holding", "on loan"]
     ('T-RESTORE',)

@@ -1,8 +1,7 @@
-"""Terms that occur in many formulas, and their names: documents say the name instead.
+"""Names of terms that occur in many formulas, for the documentation.
 
-Found by structure, so a formula need not be written with the name. What a state
-is made of is in ``state`` and what transitions share in ``transitions``; this
-module only names it.
+Terms are recognised by structure, so a formula need not refer to the term's name. ``state`` and
+``transitions`` define the terms. This module only names them.
 """
 
 from __future__ import annotations
@@ -23,47 +22,47 @@ class Named:
 
     name: str
     symbol: str
-    """The name where only letters and digits may stand (TLA+)."""
+    """Name of letters and digits only, for TLA+."""
     expr: Expr
     sentence: str
 
 
 _PARTS: tuple[tuple[str, str, str, str], ...] = (
-    ("known", "Known", "known", "tokens that the request knows"),
+    ("known", "Known", "known", "known tokens of the request: prompt and output"),
     ("has_kv", "HasKv", "has_kv", "the request is matched, parked or running"),
     ("begun", "Begun", "begun", "the request is running, or parked between two chunks"),
     ("on_loan", "OnLoan", "on_loan", "slot and request describe the same KV"),
     ("locks_tree", "LocksTree", "locks_tree", "the request, or its lent slot, has a tree lock"),
-    ("locks_either", "LocksEither", "locks_either", "how many tokens that locks"),
-    ("reusable", "Reusable", "reusable", "to how much a restore cuts the slot's KV"),
-    ("held", "Held", "held", "private tokens of a slot that is not on loan"),
-    ("uncached", "Uncached", "uncached", "private tokens of a request that has KV"),
-    ("swa_held", "SwaHeld", "swa_held", "the same of the sliding-window pool"),
-    ("swa_uncached", "SwaUncached", "swa_uncached", "the same of the sliding-window pool"),
-    ("slot_rows", "SlotRows", "slot_rows", "rows of the slot"),
-    ("req_rows", "ReqRows", "req_rows", "rows of the request, without one on loan"),
-    ("lock_sum", "LockSum", "lock_sum", "prefixes that slot and request lock, added up"),
-    ("lock_max", "LockMax", "lock_max", "the longer of them"),
+    ("locks_either", "LocksEither", "locks_either", "tokens covered by the lock of locks_tree"),
+    ("reusable", "Reusable", "reusable", "length to which a restore cuts the slot's KV"),
+    ("held", "Held", "held", "private full-pool tokens of a slot at rest"),
+    ("uncached", "Uncached", "uncached", "private full-pool tokens of a request with KV"),
+    ("swa_held", "SwaHeld", "swa_held", "private sliding-window tokens of a slot at rest"),
+    ("swa_uncached", "SwaUncached", "swa_uncached", "private sliding-window tokens, as uncached"),
+    ("slot_rows", "SlotRows", "slot_rows", "number of the slot's rows"),
+    ("req_rows", "ReqRows", "req_rows", "number of the request's rows, without a row on loan"),
+    ("lock_sum", "LockSum", "lock_sum", "sum of the prefixes locked by slot and request"),
+    ("lock_max", "LockMax", "lock_max", "the longer prefix locked by slot or request"),
     ("actor_has_kv", "ActorHasKv", "actor_has_kv", "the actor has KV: its request, or its slot"),
-    ("own.C", "OwnC", "own.C", "committed of that KV"),
-    ("own.A", "OwnA", "own.A", "what of it is allocated"),
-    ("own.Q", "OwnQ", "own.Q", "its protected prefix"),
-    ("own.E", "OwnE", "own.E", "its cursor"),
-    ("pinned", "Pinned", "pinned", "somebody's lock covers the arbitrary page"),
+    ("own.C", "OwnC", "own.C", "C of the actor's KV"),
+    ("own.A", "OwnA", "own.A", "A of the actor's KV"),
+    ("own.Q", "OwnQ", "own.Q", "Q of the actor's KV: its protected prefix"),
+    ("own.E", "OwnE", "own.E", "E of the actor's KV: its SWA cursor"),
+    ("pinned", "Pinned", "pinned", "a lock of some actor covers the arbitrary page"),
     ("owns_full", "OwnsFull", "owns_full", "the row owns the arbitrary page, full pool"),
-    ("owns_row", "OwnsRow", "owns_row", "how often slot and request have the arbitrary row"),
-    ("owns_swa", "OwnsSwa", "owns_swa", "the same of the sliding-window pool"),
+    ("owns_row", "OwnsRow", "owns_row", "number of uses of the arbitrary row by slot and request"),
+    ("owns_swa", "OwnsSwa", "owns_swa", "the row owns the arbitrary page, sliding-window pool"),
 )  # fmt: skip
 
 
 @cache
 def named() -> tuple[Named, ...]:
-    """Every named term, each after those it is made of.
+    """Return every named term, each after its parts.
 
     >>> next(each.sentence for each in named() if each.name == "known")
-    'tokens that the request knows'
+    'known tokens of the request: prompt and output'
     """
-    found = [
+    terms = [
         Named(f"{word}{pool}({who})", f"{who.capitalize()}{symbol}", make(kv), sentence)
         for who, kv in (("slot", state.slot), ("req", state.req))
         for word, pool, symbol, make, sentence in (
@@ -79,16 +78,16 @@ def named() -> tuple[Named, ...]:
         )
     ]
     for name, symbol, attribute, sentence in _PARTS:
-        # An older version of the spec may lack it, or have it elsewhere.
+        # An older version of the spec may lack the term, or define it in the other module.
         for place in (transitions, state):
             with suppress(AttributeError):
-                found.append(Named(name, symbol, attrgetter(attribute)(place), sentence))
+                terms.append(Named(name, symbol, attrgetter(attribute)(place), sentence))
                 break
-    return tuple(found)
+    return tuple(terms)
 
 
 def key(expr: Expr) -> Hashable:
-    """The structure of an expression: equal for equal structures."""
+    """Return a hashable key, equal for structurally equal expressions."""
     if isinstance(expr, Const):
         return (type(expr.value), expr.value)
     if isinstance(expr, Var):
@@ -99,9 +98,9 @@ def key(expr: Expr) -> Hashable:
 
 @cache
 def by_structure() -> dict[Hashable, tuple[Named, bool]]:
-    """Named terms by structure, and whether of the state after the step."""
+    """Return (named term, True for the state after the step) by the term's structure."""
     result: dict[Hashable, tuple[Named, bool]] = {}
-    for each in named():
-        result[key(each.expr)] = (each, False)
-        result[key(state.after(each.expr))] = (each, True)
+    for term in named():
+        result[key(term.expr)] = (term, False)
+        result[key(state.after(term.expr))] = (term, True)
     return result

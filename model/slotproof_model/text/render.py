@@ -1,4 +1,4 @@
-"""The render reading: formulas as text that a reviewer reads.
+"""The render reading: formulas as text for a reviewer.
 
 >>> from slotproof_model.spec.transitions import T_PARK
 >>> formula(T_PARK.guard["unfinished"])
@@ -18,7 +18,7 @@ from slotproof_model.spec.transition import Transition
 from slotproof_model.text.idioms import Form, form, words_of
 
 WIDTH = 92
-"""Characters of a line; what is longer is broken at its outermost connective."""
+"""Maximum characters per line. A longer formula is broken at its outermost connective."""
 
 _SYMBOLS = {"config.window": "W", "config.swa": "has_swa"}
 _LEVEL = {
@@ -29,18 +29,20 @@ _ATOM = 9
 
 
 def symbol(name: str) -> str:
-    """A variable's short symbol.
+    """Return a variable's short symbol.
 
     >>> symbol("config.width"), symbol("param.u"), symbol("slot.C")
     ('width', 'u', 'slot.C')
     """
     if name in _SYMBOLS:
         return _SYMBOLS[name]
-    return name.removeprefix("config.").removeprefix("param.")
+    for group in ("config.", "param.", "given."):
+        name = name.removeprefix(group)
+    return name
 
 
 def formula(expr: Expr, written_out: bool = False) -> str:
-    """One line. ``written_out``: a named term is shown as what it stands for.
+    """Return the formula in one line. With ``written_out``, the definition replaces a named term.
 
     >>> from slotproof_model.spec.expr import Var, floor_page, implies
     >>> x, y = Var("x"), Var("y")
@@ -51,12 +53,12 @@ def formula(expr: Expr, written_out: bool = False) -> str:
 
 
 def new_value(variable: str, expr: Expr) -> str:
-    """What is assigned to the variable; kinds and phases by name."""
+    """Return the value assigned to the variable, with kinds and phases by name."""
     return _text(form(expr, words_of(variable)))
 
 
 def block(expr: Expr, width: int = WIDTH) -> list[str]:
-    """The formula in lines of at most ``width`` characters, where it can be broken.
+    """Return the formula in lines of at most ``width`` characters, if it can be broken.
 
     >>> from slotproof_model.spec.invariants import ORDER
     >>> block(ORDER.conjuncts["slot"], width=20)
@@ -71,7 +73,7 @@ def _lines(shape: Form, width: int) -> list[str]:
         return [whole]
     level = _LEVEL[shape.shape]
     if shape.shape == "implies":
-        premise, conclusion = (_part(each, level + 1, width - 2) for each in shape.parts)
+        premise, conclusion = (_part(side, level + 1, width - 2) for side in shape.parts)
         return [*premise[:-1], premise[-1] + " ⇒", *("    " + line for line in conclusion)]
     sign = "∧" if shape.shape == "and" else "∨"
     lines = []
@@ -83,7 +85,7 @@ def _lines(shape: Form, width: int) -> list[str]:
 
 
 def _part(shape: Form, level: int, width: int) -> list[str]:
-    """The lines of an operand, in parentheses where it needs them."""
+    """Return the lines of an operand, in parentheses if needed."""
     if _LEVEL.get(shape.shape, _ATOM) >= level:
         return _lines(shape, width)
     lines = _lines(shape, width - 1)
@@ -94,7 +96,7 @@ def _part(shape: Form, level: int, width: int) -> list[str]:
 
 
 def _tight(outer: Form, inner: Form) -> int:
-    """The level an operand needs; ∧ inside ∨ gets its parentheses, which nobody has to recall."""
+    """Return the level of an operand. ∧ inside ∨ gets parentheses, as a help for the reader."""
     mixed = outer.shape == "or" and inner.shape == "and"
     return _ATOM if mixed else _LEVEL[outer.shape] + 1
 
@@ -119,22 +121,22 @@ def _text(shape: Form) -> str:  # one case per shape
         case "floor":
             return f"⌊{_text(parts[0])}⌋"
         case "if":
-            test, then, other = (_at(each, 1) for each in parts)
+            test, then, other = (_at(part, 1) for part in parts)
             return f"if {test} then {then} else {other}"
         case "sum":
             return _sum(shape)
         case "not":
             return "¬" + _at(parts[0], _ATOM if parts[0].shape != "not" else 7)
         case "iff":
-            return " ⇔ ".join(_at(each, 2) for each in parts)
+            return " ⇔ ".join(_at(part, 2) for part in parts)
         case "implies":
             return f"{_at(parts[0], 3)} ⇒ {_at(parts[1], 2)}"
         case "and" | "or":
             sign = " ∧ " if shape.shape == "and" else " ∨ "
-            return sign.join(_at(each, _tight(shape, each)) for each in parts)
+            return sign.join(_at(part, _tight(shape, part)) for part in parts)
         case "equal" | "different":
             sign = " = " if shape.shape == "equal" else " ≠ "
-            return sign.join(_at(each, 6) for each in parts)
+            return sign.join(_at(part, 6) for part in parts)
         case "aligned":
             return f"P ∣ {_at(parts[0], 6)}"
         case "chain":
@@ -152,8 +154,8 @@ def _sum(shape: Form) -> str:
 
 
 def _chain(shape: Form) -> str:
-    """Numbers stand right of a single comparison: m ≥ 0, not 0 ≤ m."""
-    parts = [_at(each, 6) for each in shape.parts]
+    """Return a chain. A number stands right of a single comparison: m ≥ 0, not 0 ≤ m."""
+    parts = [_at(part, 6) for part in shape.parts]
     literal = ("number", "word")
     if len(parts) == 2 and shape.parts[0].shape in literal and shape.parts[1].shape not in literal:
         return f"{parts[1]} {'≥' if shape.text == '≤' else '>'} {parts[0]}"
@@ -172,37 +174,37 @@ class MoveText:
 
     name: str
     what: str
-    """From whom to whom: ``row → free list``."""
+    """Source and destination: ``row → free list``."""
     full: str
     swa: str
-    """The interval or the number of tokens in each pool; empty where there is none."""
+    """Interval or number of tokens in each pool. Empty if none."""
 
 
 def moves(transition: Transition) -> list[MoveText]:
-    """The memory moves, as intervals of the row or as lengths.
+    """Return the memory moves, as intervals of the row or as lengths.
 
     >>> from slotproof_model.spec.transitions import T_DECODE
     >>> moves(T_DECODE)[0].full
     '[⌈req.A⌉, ⌈req.A + d⌉)'
     """
     short = _shortener(transition)
-    return [_move(each, short) for each in transition.memory]
+    return [_move(mem, short) for mem in transition.memory]
 
 
 def cut_of(transition: Transition) -> str:
-    """The one cut that a transition makes, which its formulas then call m; else nothing.
+    """Return the cut that formulas call end, or an empty string unless the transition has one cut.
 
     >>> from slotproof_model.spec.transitions import T_RESTORE
     >>> cut_of(T_RESTORE)
     'cut(reusable, slot.E)'
     """
-    found = {
-        _text(each)
+    cuts = {
+        _text(shape)
         for expr in transition.effect.values()
-        for each in _forms(form(expr))
-        if each.shape == "cut"
+        for shape in _forms(form(expr))
+        if shape.shape == "cut"
     }
-    return found.pop() if len(found) == 1 else ""
+    return cuts.pop() if len(cuts) == 1 else ""
 
 
 def _forms(shape: Form) -> Iterator[Form]:
@@ -212,34 +214,34 @@ def _forms(shape: Form) -> Iterator[Form]:
 
 
 def room_of(transition: Transition) -> str:
-    """Up to where a transition that cuts leaves memory, which its formulas then call room.
+    """Return the memory that remains after a cut, which formulas call room, or an empty string.
 
     >>> from slotproof_model.spec.transitions import T_RESTORE
     >>> room_of(T_RESTORE)
-    'if keeps_slack ∧ slot.E ≤ reusable then slot.A else m'
+    'if keeps_slack ∧ slot.E ≤ reusable then slot.A else end'
     """
     cut = cut_of(transition)
-    found = {
-        _text(each).replace(cut, "m")
+    rooms = {
+        _text(shape).replace(cut, "end")
         for expr in transition.effect.values()
-        for each in _forms(form(expr))
-        if cut and each.shape == "if" and _text(each.parts[-1]) == cut
+        for shape in _forms(form(expr))
+        if cut and shape.shape == "if" and _text(shape.parts[-1]) == cut
     }
-    return found.pop() if len(found) == 1 else ""
+    return rooms.pop() if len(rooms) == 1 else ""
 
 
 def _shortener(transition: Transition) -> Callable[[str], str]:
     cut, room = cut_of(transition), room_of(transition)
 
     def short(text: str) -> str:
-        text = text.replace(cut, "m") if cut else text
+        text = text.replace(cut, "end") if cut else text
         return text.replace(room, "room") if room else text
 
     return short
 
 
 def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
-    """Every conjunct of the guard by name, those that memory moves need included; in lines.
+    """Return the lines of every guard conjunct by name, including those for memory moves.
 
     >>> from slotproof_model.spec.transitions import T_DECODE
     >>> guard(T_DECODE)["full_available"]
@@ -270,35 +272,35 @@ def _interval(span: Interval) -> str:
 
 
 def signature(transition: Transition) -> str:
-    """The transition with its parameters.
+    """Return the transition with its parameters.
 
     >>> from slotproof_model.spec.transitions import T_DECODE
     >>> signature(T_DECODE)
     'T-DECODE(d, k)'
     """
-    names = ", ".join(symbol(each.name) for each in transition.params)
+    names = ", ".join(symbol(param.name) for param in transition.params)
     return transition.id + (f"({names})" if names else "")
 
 
 def assignments(transition: Transition) -> list[tuple[tuple[str, ...], str]]:
-    """The effect: variables and their new value. Those of one group that become the same
-    literal are together.
+    """Return the effect as (variables, new value), with variables of one group and literal
+    together.
 
     >>> from slotproof_model.spec.transitions import T_CLOSE_DEFER
     >>> assignments(T_CLOSE_DEFER)
     [(('session.closing',), 'true')]
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     short = _shortener(transition)
     for name, expr in transition.effect.items():
         value = short(new_value(name, expr))
         group = name.partition(".")[0] if isinstance(expr, Const) else name
-        found.setdefault((group, value), []).append(symbol(name))
-    return [(tuple(names), value) for (_, value), names in found.items()]
+        groups.setdefault((group, value), []).append(symbol(name))
+    return [(tuple(names), value) for (_, value), names in groups.items()]
 
 
 def text(transition: Transition) -> str:
-    """The whole transition as text: when, memory, then.
+    """Return the whole transition as text: guard, memory moves and effect.
 
     >>> from slotproof_model.spec.transitions import T_PARK
     >>> print(text(T_PARK))
@@ -308,7 +310,7 @@ def text(transition: Transition) -> str:
       then   req.phase' = parked
     """
     short = _shortener(transition)
-    when = [short(each) for expr in transition.guard.values() for each in _conjunct(form(expr))]
+    when = [short(shape) for expr in transition.guard.values() for shape in _conjunct(form(expr))]
     cut = cut_of(transition)
     memory = []
     for move in moves(transition):
@@ -318,10 +320,10 @@ def text(transition: Transition) -> str:
     then = [" = ".join(f"{name}'" for name in names) + f" = {value}"
             for names, value in assignments(transition)]  # fmt: skip
     if transition.detaches:
-        then.append(f"a request goes on alone: {transition.detaches}")
+        then.append(f"a request continues alone: {transition.detaches}")
     lines = [signature(transition)]
     lines += [("  when   " if not at else "       ∧ ") + line for at, line in enumerate(when)]
-    lines += [f"  where  m = {cut}"] if cut else []
+    lines += [f"  where  end = {cut}"] if cut else []
     room = room_of(transition)
     lines += [f"         room = {room}"] if room else []
     lines += [("  memory " if not at else "         ") + line for at, line in enumerate(memory)]
@@ -330,7 +332,7 @@ def text(transition: Transition) -> str:
 
 
 def _conjunct(shape: Form) -> list[str]:
-    """The lines of a conjunct of a guard, among others."""
+    """Return the lines of a conjunct within a guard."""
     whole = _at(shape, _LEVEL["and"])
     if shape.shape == "and" and len(whole) > WIDTH - 9:
         return [_at(part, _LEVEL["and"] + 1) for part in shape.parts]

@@ -1,6 +1,6 @@
-"""The model's checks of itself as commands, which ``make`` has as targets of the same names.
+"""The model's checks of itself, as commands with the names of ``make`` targets.
 
-Each ends with status 1 where something is wrong, and TLC with status 2 where it can't run.
+Status 1 means an error in the spec. Status 2 means that TLC cannot run.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ SIZES = ("sessions", "pages", "page_size")
 
 
 def explore(asked: argparse.Namespace) -> int:
-    """Explore every state of small worlds; those by default with named pages, too."""
+    """Explore every state of small worlds, and the default worlds with named pages."""
     from tests.checks.explore import default, explore as explored, report
     from tests.checks.pages import PAGED, count_pages
 
     sizes = {name: getattr(asked, name) for name in SIZES}
     results = [explored(bounds, depth=asked.depth) for bounds in default(**sizes)]
     print(*report(results), sep="\n")
-    wrong = any(each.broken for each in results)
+    wrong = any(result.broken for result in results)
     for bounds in () if any([*sizes.values(), asked.depth]) else PAGED:
-        found = count_pages(bounds)
-        wrong = wrong or found.mismatch is not None
-        print(
-            f"{bounds.name}: {found.states} states, {found.mismatch or 'the figures count pages'}"
-        )
+        seen = count_pages(bounds)
+        wrong = wrong or seen.mismatch is not None
+        print(f"{bounds.name}: {seen.states} states, {seen.mismatch or 'the figures count pages'}")
     return int(wrong)
 
 
 def wrong_specs(asked: argparse.Namespace) -> int:
-    """Refute each wrong spec by the clause made for it."""
+    """Refute every wrong spec by the clause made for it."""
     return _judged({"wrong"}, asked.jobs)
 
 
 def spec_mutants(asked: argparse.Namespace) -> int:
-    """Prove mutants of the spec, wrong specs and known bugs: each is refuted, or does no harm."""
+    """Prove mutants of the spec, wrong specs and known bugs: refuted, or harmless."""
     return _judged({"museum", "wrong", "systematic"}, asked.jobs)
 
 
@@ -50,7 +48,7 @@ def _judged(kinds: set[str], jobs: int | None) -> int:
 
     verdicts = list(judge_all(kinds, jobs))
     print(*table(verdicts), sep="\n")
-    return int(any(each.fate == "survives" for each in verdicts))
+    return int(any(verdict.fate == "survives" for verdict in verdicts))
 
 
 def cvc5(asked: argparse.Namespace) -> int:
@@ -63,7 +61,7 @@ def cvc5(asked: argparse.Namespace) -> int:
 
 
 def smtlib(asked: argparse.Namespace) -> int:
-    """Write the obligations as SMT-LIB 2: a file for each transition, layer and page size."""
+    """Write the obligations as SMT-LIB 2: one file per transition, layer and page size."""
     from tests.checks.smtlib import scripts
 
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -76,7 +74,7 @@ def smtlib(asked: argparse.Namespace) -> int:
 
 
 def tlc(asked: argparse.Namespace) -> int:
-    """Explore the spec with several actors, and put closed holes back, with TLC."""
+    """Explore the spec with several actors, and reopen closed holes, with TLC."""
     from tests.checks.tlc import run
 
     return run(asked.workers)

@@ -1,8 +1,8 @@
 """The explore reading, exhaustively: every state of small worlds, breadth first.
 
-What the proofs say for any number of sessions is looked at here in every single state: every state
-invariant in each state, every step invariant on each edge. The counts are exact and the same on
-every machine, so that tests can pin them: a change of the spec that nobody meant shows there.
+The proofs cover any number of sessions. Here every single state is checked: every state invariant
+in each state, every step invariant on each edge. The counts are exact and the same on every
+machine, so tests pin them: an unintended change of the spec changes a count.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ DEFAULT: tuple[Bounds, ...] = (
     Bounds("publish", sessions=1, requests=0, tree=2, width=2, profile="sglang-records"),
     Bounds("lent", sessions=1, requests=0, tree=2, width=2, profile="vllm"),
 )  # fmt: skip
-"""Chosen so that together they reach every transition and both outcomes of every guard: many
+"""Bound sets that together reach every transition and both outcomes of every guard. They cover many
 actors with little KV, one session with whole pages and speculative slack, the sliding window, and
 the choices of the profiles."""
 
 
 def default(**changes: int | None) -> list[Bounds]:
-    """The default bound sets with fields replaced in all of them; what is ``None`` stays.
+    """Return the default bound sets with some fields replaced. A ``None`` stays unchanged.
 
-    Another page size takes the lengths along, so that as many pages are filled.
+    Lengths scale with a new page size, so the number of filled pages stays the same.
     """
     sizes = {name: size for name, size in changes.items() if size is not None}
     result = []
@@ -67,7 +67,7 @@ def default(**changes: int | None) -> list[Bounds]:
 
 @dataclass(frozen=True)
 class Broken:
-    """An invariant that fails, and the shortest way there."""
+    """A broken invariant, and the shortest path to it."""
 
     invariant: str
     conjunct: str
@@ -76,17 +76,17 @@ class Broken:
 
 @dataclass
 class Explored:
-    """What there is within the bounds. Counts are exact."""
+    """Exact counts of the states and edges within the bounds."""
 
     bounds: Bounds
     states: int = 0
     edges: int = 0
     depth: int = 0
-    """Steps to the state that is farthest away."""
+    """Steps to the farthest state."""
     complete: bool = True
-    """Nothing was cut off by the depth."""
+    """The depth limit cut off nothing."""
     transitions: Counter[str] = field(default_factory=Counter)
-    """Edges of each transition."""
+    """Edges by transition."""
     holds: int = 0
     fails: int = 0
     """A bit per guard conjunct without parameters, as in :func:`evaluate.outcomes`."""
@@ -98,7 +98,7 @@ Clauses = tuple[tuple[str, str], ...]
 
 
 class Checked(Explorer):
-    """An explorer that checks invariants; what it computes for a view it computes once."""
+    """An explorer that checks invariants, once per view."""
 
     def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITIONS) -> None:
         super().__init__(bounds, transitions)
@@ -111,58 +111,58 @@ class Checked(Explorer):
         self.holds = self.fails = 0
 
     def broken(self, view: Values) -> Clauses:
-        """State invariants that fail in this view; its guard outcomes are noted."""
-        found = self._states.get(view)
-        if found is None:
+        """Return the state invariants broken in this view, and record its guard outcomes."""
+        clauses = self._states.get(view)
+        if clauses is None:
             vector = list(view)
-            found = self._states[view] = tuple(self._state_check(vector))
+            clauses = self._states[view] = tuple(self._state_check(vector))
             bits = self._outcomes.evaluate(vector)
             self.holds |= bits
             self.fails |= ~bits & self._all
-        return found
+        return clauses
 
     def steps(self, view: Values, births: frozenset[str]) -> list[tuple[Move, Clauses]]:
-        """Every move, with the step invariants that do not hold across it."""
+        """Return every move, with the step invariants broken by it."""
         key = (view, births)
-        found = self._steps.get(key)
-        if found is None:
-            found = self._steps[key] = [
+        steps = self._steps.get(key)
+        if steps is None:
+            steps = self._steps[key] = [
                 (move, tuple(self._step_check(list(view), self._seen_after(view, move))))
                 for move in self.moves.of(view, births)
             ]
-        return found
+        return steps
 
     @staticmethod
     def _seen_after(view: Values, move: Move) -> list[int]:
-        mine = (*move.pools, *move.actor)
-        return [*mine, *view[len(mine) :]]
+        own = (*move.pools, *move.actor)
+        return [*own, *view[len(own) :]]
 
 
 def explore(
     bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITIONS, depth: int | None = None
 ) -> Explored:
-    """Every state within the bounds; stops at the first level with a broken invariant.
+    """Explore every state within the bounds, up to the first level with a broken invariant.
 
-    ``depth``: transitions from the initial state; without it until nothing new is found.
+    ``depth``: limit of transitions from the initial state, or no limit if ``None``.
 
-    >>> found = explore(Bounds(sessions=1), depth=2)
-    >>> found.broken is None, found.complete
+    >>> explored = explore(Bounds(sessions=1), depth=2)
+    >>> explored.broken is None, explored.complete
     (True, False)
     """
     explorer = Checked(bounds, transitions)
-    found = Explored(bounds)
+    explored = Explored(bounds)
     started = time.perf_counter()
     first = explorer.initial()
     came_from: CameFrom = {first: None}
     level = [first]
-    while level and found.broken is None:
+    while level and explored.broken is None:
         deeper: list[CanonicalState] = []
-        cut = depth is not None and found.depth >= depth
+        cut = depth is not None and explored.depth >= depth
         for at in level:
             views = list(explorer.views(at))
-            bad = next((each for view, *_ in views for each in explorer.broken(view)), None)
+            bad = next((clause for view, *_ in views for clause in explorer.broken(view)), None)
             if bad is not None:
-                found.broken = Broken(*bad, explorer.path(came_from, at))
+                explored.broken = Broken(*bad, explorer.path(came_from, at))
                 break
             for view, births, actor in views:
                 for move, wrong in explorer.steps(view, births):
@@ -171,23 +171,23 @@ def explore(
                         continue
                     new = target not in came_from
                     if cut:
-                        found.complete = found.complete and not new
+                        explored.complete = explored.complete and not new
                         continue
-                    found.edges += 1
-                    found.transitions[move.transition] += 1
+                    explored.edges += 1
+                    explored.transitions[move.transition] += 1
                     if new:
                         came_from[target] = (at, move)
                         deeper.append(target)
-                    if wrong and found.broken is None:
-                        here = explorer.path(came_from, at)
-                        found.broken = Broken(*wrong[0], [*here, explorer.stride(move, target)])
+                    if wrong and explored.broken is None:
+                        path = explorer.path(came_from, at)
+                        explored.broken = Broken(*wrong[0], [*path, explorer.stride(move, target)])
         if deeper:
-            found.depth += 1
+            explored.depth += 1
         level = deeper
-    found.states = len(came_from)
-    found.holds, found.fails = explorer.holds, explorer.fails
-    found.seconds = time.perf_counter() - started
-    return found
+    explored.states = len(came_from)
+    explored.holds, explored.fails = explorer.holds, explorer.fails
+    explored.seconds = time.perf_counter() - started
+    return explored
 
 
 def told(stride: Stride) -> str:
@@ -196,18 +196,18 @@ def told(stride: Stride) -> str:
 
 
 def report(results: Iterable[Explored]) -> Iterator[str]:
-    """Lines about each bound set, then what none of them reached, and what is broken."""
+    """Yield lines about every bound set, then unreached conjuncts, and broken invariants."""
     holds = fails = 0
     reached: Counter[str] = Counter()
-    for each in results:
-        end = "" if each.complete else ", cut off there"
-        size = f"{each.states} states, {each.edges} edges, {each.depth} deep{end}"
-        yield f"{each.bounds.name}: {size}; {each.seconds:.1f} s"
-        reached += each.transitions
-        holds, fails = holds | each.holds, fails | each.fails
-        if each.broken is not None:
-            yield f"broken: {each.broken.invariant}.{each.broken.conjunct}, after"
-            yield from (f"  {told(stride)}" for stride in each.broken.path)
+    for explored in results:
+        end = "" if explored.complete else ", cut off there"
+        size = f"{explored.states} states, {explored.edges} edges, {explored.depth} deep{end}"
+        yield f"{explored.bounds.name}: {size}; {explored.seconds:.1f} s"
+        reached += explored.transitions
+        holds, fails = holds | explored.holds, fails | explored.fails
+        if explored.broken is not None:
+            yield f"broken: {explored.broken.invariant}.{explored.broken.conjunct}, after"
+            yield from (f"  {told(stride)}" for stride in explored.broken.path)
     yield from (f"{name}: {reached[name]} edges" for name in TRANSITIONS)
     for way, seen in (("held", holds), ("failed", fails)):
         for bit, (transition, name) in enumerate(outcomes(1).names):

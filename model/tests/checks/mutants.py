@@ -1,11 +1,9 @@
-"""Which obligation kills a mutant of the spec, or a proof that nothing can.
+"""Obligations that kill mutants of the spec, or proofs that no obligation can.
 
-A mutant that no obligation refutes is compared with the spec, at the same page
-sizes: *equivalent* if it allows the same steps: the same new values of fields and
-counts, and the same owners of one arbitrary page of each pool and of one
-arbitrary row. A step that changes
-nothing, and one that another transition of the spec allows, count as allowed: they
-can break nothing.
+An unrefuted mutant is compared with the spec at the same page sizes. It is *equivalent* if it
+allows the same steps: the same new values of fields and counts, and the same owners of one
+arbitrary page of each pool and of one arbitrary row. A step that changes nothing, or that another
+transition of the spec allows, counts as allowed, because it can break nothing.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ from tests.checks.wrong import WRONG
 
 Fate = Literal["killed", "equivalent", "survives"]
 MUSEUM = "museum"
-"""Where the name of a systematic mutant has its transition, a known bug has this."""
+"""Prefix of a known bug's name, in place of a systematic mutant's transition …"""
 BY_HAND = "wrong"
-"""… and a wrong spec this."""
+"""… and of a wrong spec's name."""
 SYSTEMATIC = "systematic"
 
 _OF_PAGE = (*state.PAGE, *pages.CHOICES)
@@ -44,26 +42,26 @@ _OF_PAGE = (*state.PAGE, *pages.CHOICES)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant."""
+    """Fate of a mutant."""
 
     mutant: str
     fate: Fate
     by: str = ""
-    """The obligation that is refuted; or, of an equivalent one, why it is one."""
+    """The refuted obligation. For an equivalent mutant, the reason."""
 
 
 def systematic() -> Iterator[Mutant]:
-    """Every systematic mutant, in a fixed order."""
+    """Yield every systematic mutant, in a fixed order."""
     for transition in TRANSITIONS.values():
         yield from of_transition(transition)
 
 
 def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
-    """Prove the mutated transition; where all proofs go through, compare it with the right one."""
+    """Prove the mutated transition. If all proofs succeed, compare it with the right transition."""
     spec = Spec(transitions={**TRANSITIONS, mutant.id: mutant.transition}, name=mutant.name)
-    found = refuted(spec, page_sizes)
-    if found is not None:
-        return found
+    verdict = refuted(spec, page_sizes)
+    if verdict is not None:
+        return verdict
     reasons = [Comparison(mutant, page_size).reason() for page_size in page_sizes]
     if "" in reasons:
         return Verdict(mutant.name, "survives")
@@ -71,7 +69,7 @@ def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
 
 
 def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
-    """The first obligation about what is changed that does not go through, if there is one."""
+    """Return the first failed obligation about the changed transitions, or ``None``."""
     for page_size in page_sizes:
         for name in spec.unproved:
             prover = Prover(tasks(spec, name), page_size)
@@ -89,24 +87,24 @@ def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
 
 
 def refutes(spec: Spec, obligation: str, page_size: int = 4) -> bool:
-    """Whether this one, ``T-SAVE / INV-LOCK.slot``, is refuted."""
+    """Return True if this obligation, ``T-SAVE / INV-LOCK.slot``, is refuted."""
     transition, _, clause = obligation.partition(" / ")
     name = transition.partition(" ")[0]
-    (task,) = (each for each in tasks(spec, name) if each.name == transition)
+    (task,) = (task for task in tasks(spec, name) if task.name == transition)
     goals = tuple(goal for goal in task.goals if goal.clause == clause)
     results = Prover([replace(task, goals=goals)], page_size)
-    return any(each.status == "refuted" for each in results.results(results.tasks[0]))
+    return any(result.status == "refuted" for result in results.results(results.tasks[0]))
 
 
 def judge_wrong(name: str) -> Verdict:
-    """A wrong spec by name: what was made for it, and nothing else, will do."""
+    """Judge a wrong spec by name: only the clause made for it counts."""
     wrong = WRONG[name]
     killed = refutes(wrong.spec, wrong.by)
     return Verdict(f"{BY_HAND}/{name}", "killed" if killed else "survives", wrong.by)
 
 
 def judge_exhibit(name: str) -> Verdict:
-    """A known bug by name: nothing but an obligation will do."""
+    """Judge a known bug by name: only an obligation counts."""
     spec = replace(EXHIBITS[name].spec, name=f"{MUSEUM}/{name}")
     return refuted(spec) or Verdict(spec.name, "survives")
 
@@ -137,7 +135,7 @@ class Comparison:
                 self.solver.add(self._if_there(which, self.symbols.term(expr, known)))
 
     def _not_chosen(self, which: str) -> dict[str, Term]:
-        """What neither transition leaves to choose is not chosen, as a parameter is zero."""
+        """Return zero for every choice that neither transition has, as for parameters."""
         chosen: set[str] = set()
         for transition in (self.right, self.wrong):
             for formulas in Spec().choices(transition, which):
@@ -147,7 +145,7 @@ class Comparison:
         return {var.name: false if var.sort is Sort.BOOL else zero for var in idle}
 
     def reason(self) -> str:
-        """Why it allows the same steps; empty if it does not."""
+        """Return the reason why the mutant allows the same steps, or an empty string."""
         if self.right.detaches != self.wrong.detaches:
             return ""
         guard_right, guard_wrong = self._guard(self.right), self._guard(self.wrong)
@@ -161,11 +159,11 @@ class Comparison:
         if self._never(more & ~idle):
             return "more steps, which change nothing"
         others = [
-            each
-            for each in TRANSITIONS.values()
-            if each is not self.right and each.detaches == self.wrong.detaches
+            other
+            for other in TRANSITIONS.values()
+            if other is not self.right and other.detaches == self.wrong.detaches
         ]
-        allowed = [self._guard(each) & self._same(self.wrong, each) for each in others]
+        allowed = [self._guard(other) & self._same(self.wrong, other) for other in others]
         if self._never(more & ~idle & ~_any(allowed, self.context)):
             return "more steps, which other transitions allow"
         return ""
@@ -174,24 +172,24 @@ class Comparison:
         self.symbols.settle(self.solver)
         return bool(self.solver.check(condition) == z3.unsat)
 
-    def _named(self, found: Iterable[Var], whose: str = "") -> dict[str, Term]:
-        return {var.name: self.symbols.var(var, whose) for var in found}
+    def _named(self, variables: Iterable[Var], whose: str = "") -> dict[str, Term]:
+        return {var.name: self.symbols.var(var, whose) for var in variables}
 
     def _term(self, expr: Expr) -> Term:
         return self.symbols.term(expr, self.values)
 
     def _if_there(self, which: str, term: Term) -> Term:
-        """What is said of a page of the second pool is said where there is one."""
+        """Restrict a term about a page of the second pool to engines with a second pool."""
         return z3.Implies(self.in_swa, term) if which == "swa" else term
 
     def _known(self, transition: Transition) -> dict[str, Term]:
-        """The values; a parameter that the mutated transition does not have is zero."""
-        mine = {var.name for var in (*self.wrong.params, *self.right.params)}
-        foreign = [var.name for var in transition.params if var.name not in mine]
+        """Return the values, with zero for parameters absent from the mutated transition."""
+        own = {var.name for var in (*self.wrong.params, *self.right.params)}
+        foreign = [var.name for var in transition.params if var.name not in own]
         return {**self.values, **dict.fromkeys(foreign, z3.IntVal(0, self.context))}
 
     def _guard(self, transition: Transition) -> z3.BoolRef:
-        """Where it may happen, and the choices of pages be those."""
+        """Return the formula: the transition is enabled with these choices of pages."""
         values = self._known(transition)
         terms = [self.symbols.term(expr, values) for expr in transition.full_guard.values()]
         for which in LAYERS:
@@ -203,7 +201,7 @@ class Comparison:
         return z3.And(*terms, z3.BoolVal(True, self.context))
 
     def _same(self, first: Transition, second: Transition | None) -> z3.BoolRef:
-        """Both lead to the same state; without a second one: the first changes nothing."""
+        """Return the formula: both lead to the same state. ``second`` ``None``: nothing changes."""
         terms = _equal(self._after(first), self._after(second), self.values)
         for which in LAYERS:
             one, other = self._page_after(first, which), self._page_after(second, which)
@@ -240,7 +238,7 @@ def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
 
 
 def judge_all(kinds: Iterable[str], jobs: int | None = None) -> Iterator[Verdict]:
-    """The fates of known bugs, wrong specs and systematic mutants, in this order."""
+    """Yield the fates of known bugs, wrong specs and systematic mutants, in this order."""
     with pool(jobs) as processes:
         if MUSEUM in kinds:
             yield from processes.map(judge_exhibit, EXHIBITS)
@@ -251,23 +249,23 @@ def judge_all(kinds: Iterable[str], jobs: int | None = None) -> Iterator[Verdict
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """In Markdown: transitions by fates, clauses by kills, reasons, and what survives."""
+    """Yield Markdown: transitions by fates, clauses by kills, reasons, and survivors."""
     fates: dict[str, Counter[str]] = {}
-    for each in verdicts:
-        for name in (each.mutant.partition("/")[0], "all"):
-            fates.setdefault(name, Counter())[each.fate] += 1
+    for verdict in verdicts:
+        for name in (verdict.mutant.partition("/")[0], "all"):
+            fates.setdefault(name, Counter())[verdict.fate] += 1
     fates["all"] = fates.pop("all", Counter())
     yield "| transition | mutants | killed | equivalent | survive |"
     yield "|---|---|---|---|---|"
     for name, of in fates.items():
         counts = (of.total(), of["killed"], of["equivalent"], of["survives"])
         yield f"| {name} | {' | '.join(map(str, counts))} |"
-    killed = [each.by.split(" / ")[1] for each in verdicts if each.fate == "killed"]
-    why = [each.by for each in verdicts if each.fate == "equivalent"]
+    killed = [verdict.by.split(" / ")[1] for verdict in verdicts if verdict.fate == "killed"]
+    why = [verdict.by for verdict in verdicts if verdict.fate == "equivalent"]
     for title, names in (
         ("killed by", (clause.partition(".")[0] for clause in killed)),
         ("equivalent, proved: it allows", why),
     ):
         yield from ("", f"| {title} | mutants |", "|---|---|")
         yield from (f"| {name} | {number} |" for name, number in Counter(names).most_common())
-    yield from (f"survives: {each.mutant}" for each in verdicts if each.fate == "survives")
+    yield from (f"survives: {verdict.mutant}" for verdict in verdicts if verdict.fate == "survives")

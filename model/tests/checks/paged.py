@@ -1,9 +1,8 @@
-"""The spec's world with named pages: any number of actors, and who has and locks which page.
+"""The spec's world with numbered pages: any number of actors, with owner and locks of every page.
 
-Figures and lengths are the world's (``world``), pages are moved by the page layer (``pages``):
-its rules and its invariants are evaluated for every page, as every actor sees it. What one
-arbitrary page proves of all is looked at here in all of them, by hand: a step that a rule
-forbids is performed all the same, so that the clauses which it breaks are seen, too.
+Counts and lengths come from ``world``, and the page layer (``pages``) moves pages. The proofs use
+one arbitrary page. Here, rules and invariants of the page layer are evaluated for every page, as
+seen by every actor. A forbidden step is performed nonetheless, to show which clauses it breaks.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec, conjuncts
 
 Row = dict[int, int]
-"""Position → page."""
+"""Page number by position."""
 Values = Mapping[str, int]
 
 
 @dataclass
 class Layer:
-    """The pages of one pool, each by its number. Of rows and locks: by actor."""
+    """The pages of one pool, by number. Rows and locks are by actor."""
 
     count: int
     free: set[int]
@@ -41,27 +40,27 @@ class Layer:
     owner: dict[int, str] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     lies: dict[str, Row] = field(default_factory=dict)
-    """Page → position, where the row was last made to point to it."""
+    """Position by page: the row's last entry for the page."""
     locks: dict[str, set[int]] = field(default_factory=dict)
 
     def locked(self) -> set[int]:
-        """The pages that somebody locks."""
+        """Return the pages locked by any actor."""
         return set().union(*self.locks.values())
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is not the transition's to say, in one pool."""
+    """Choices in one pool that the transition does not determine."""
 
     pointed: Row = field(default_factory=dict)
     """Tree pages that the row points to, by position."""
     evicted: frozenset[int] = frozenset()
     locked: frozenset[int] | None = None
-    """Pages that the lock covers; ``None``: all of the prefix."""
+    """Pages covered by the lock. ``None``: all pages of the prefix."""
 
 
 class Paged:
-    """A world whose pages have names. ``do`` tells what forbids a step and what it breaks."""
+    """A world with numbered pages, moved by ``do``."""
 
     def __init__(self, constants: Constants, full: int, swa: int, rows: int) -> None:
         self.size = constants.page_size
@@ -81,8 +80,8 @@ class Paged:
         params: Values | None = None,
         choices: Mapping[str, Choice] | None = None,
     ) -> list[str]:
-        """Take a step; what its guard and the rules of the page layer say against it, then which
-        clauses do not hold after it. Nothing: it is allowed.
+        """Take a step. Return the guard conjuncts and rules that forbid the step, then the clauses
+        that are broken after the step. An empty list means allowed.
 
         >>> from slotproof_model.spec.profiles import PROFILES
         >>> world = Paged(Constants(1, 8, 0, PROFILES["reference"]), full=4, swa=0, rows=1)
@@ -95,15 +94,15 @@ class Paged:
         for pool, layer in self.layers.items():
             chosen = (choices or {}).get(pool, Choice())
             problems += self._move(pool, layer, key, TRANSITIONS[transition], values, chosen)
-        for each in self.world.apply(transition, sid, rid, params or {}):
-            said = f"guard.{each.guard}" if each.guard else each.conjunct
-            broken = f"{each.invariant}.{each.conjunct}"
-            problems.append(f"{transition} / {said}" if each.guard else broken)
+        for problem in self.world.apply(transition, sid, rid, params or {}):
+            said = f"guard.{problem.guard}" if problem.guard else problem.conjunct
+            broken = f"{problem.invariant}.{problem.conjunct}"
+            problems.append(f"{transition} / {said}" if problem.guard else broken)
         problems += [f"{clause}.{name}" for _, clause, name in self.world.violations()]
         return list(dict.fromkeys([*problems, *self.broken()]))
 
     def broken(self) -> Iterator[str]:
-        """Clauses of the page layer that do not hold, of some page as some actor sees it."""
+        """Yield the clauses of the page layer broken for some page, as seen by some actor."""
         for pool, layer in self.layers.items():
             formulas = _clauses(pool)
             for key in self._actors(layer):
@@ -116,24 +115,24 @@ class Paged:
                                 yield clause
 
     def _actors(self, layer: Layer) -> list[str]:
-        """Whoever is there, and whoever has left a lock."""
+        """Return all actors, and ended actors that still have a lock."""
         left = (key for key, held in layer.locks.items() if held)
         return list(dict.fromkeys([*self.world.actors, *left])) or [""]
 
     def _vector(self, key: str) -> dict[str, int]:
-        here = key if key in self.world.actors else None
-        if here is None:
+        present = key if key in self.world.actors else None
+        if present is None:
             own = [*self.world.pools, *EMPTY_ACTOR, *self.world.frame(None)]
             vector = [*own, *self.world.constants.vector]
         else:
-            vector = self.world.vector(here)
+            vector = self.world.vector(present)
         return dict(zip(LAYOUT, map(int, vector), strict=True))
 
     def _page(self, layer: Layer, key: str, page: int, place: int) -> dict[str, int]:
-        """The page and the position as an actor sees them."""
+        """Return the page and the position as seen by an actor."""
         owner = layer.owner.get(page)
         lies = layer.lies.get(key, {})
-        others = [held for each, held in layer.locks.items() if each != key]
+        others = [held for actor, held in layer.locks.items() if actor != key]
         return {
             "page.free": int(page in layer.free),
             "page.tree": int(page in layer.tree),
@@ -158,7 +157,7 @@ class Paged:
         values: Values,
         chosen: Choice,
     ) -> list[str]:
-        """Hand over pages; which rules forbid that."""
+        """Move pages, and return the rules that forbid the move."""
         rules, after = _effect(transition.id, pool)
         taken = self._taken(pool, layer, transition, values)
         moved = {**taken, **chosen.pointed}
@@ -199,8 +198,8 @@ class Paged:
         after: Mapping[str, Expr],
         chosen: Choice,
     ) -> tuple[set[int], set[int]]:
-        """Say of each page whether the lock covers it; pages whose first lock comes, or last
-        one goes."""
+        """Set ``page_locked`` and ``page_dropped`` of every page. Return the pages that get their
+        first lock, and the pages that lose their last lock."""
         moves = {mem.move for mem in transition.memory}
         upto, still = _lock_after(transition.id)
         first, last = set(), set()
@@ -210,11 +209,11 @@ class Paged:
                 Move.UNLOCK in moves and seen["page.pin"] and not value(still, seen, self.size)
             )
             seen["param.page_dropped"] = int(dropped)
-            here, at, tree = (
+            points, at, tree = (
                 value(after[f"page.{name}"], {**seen, "param.page_named": 0}, self.size)
                 for name in ("here", "at", "tree")
             )
-            covered = here and tree and at < value(upto, seen, self.size)
+            covered = points and tree and at < value(upto, seen, self.size)
             if chosen.locked is not None:
                 covered = page in chosen.locked
             locked = Move.LOCK in moves and covered and not seen["page.pin"]
@@ -226,15 +225,15 @@ class Paged:
         return first, last
 
     def _taken(self, pool: str, layer: Layer, transition: Transition, values: Values) -> Row:
-        """The first free pages, for every position that is allocated."""
+        """Return a free page for every allocated position, lowest numbers first."""
         free = sorted(layer.free)
-        found: Row = {}
+        taken: Row = {}
         for mem in transition.memory:
             if mem.move is Move.ALLOC:
-                found.update(
+                taken.update(
                     zip(self._positions(pages.span(mem, pool), values), free, strict=False)
                 )
-        return found
+        return taken
 
     def _positions(self, interval: Interval, values: Values) -> range:
         low, high = (value(end, values, self.size) for end in (interval.lo, interval.hi))
@@ -265,17 +264,12 @@ def _named(params: Values) -> dict[str, int]:
 
 
 def _chosen(how: str, row: Row, page: int) -> dict[str, int]:
-    at = next((at for at, each in row.items() if each == page), None)
+    at = next((at for at, entry in row.items() if entry == page), None)
     return {f"param.page_{how}": int(at is not None), f"param.page_{how}_at": at or 0}
 
 
 def value(expr: Expr, values: Values, page_size: int) -> int:
-    """The value of an expression whose variables are given by name.
-
-    >>> from slotproof_model.spec.state import pinned
-    >>> value(pinned, {"page.pin": 0, "page.pins": 2}, 4)
-    1
-    """
+    """Return the value of an expression, given its variables' values by name."""
     return int(_compiled(expr, page_size)({}, values))
 
 
@@ -293,8 +287,8 @@ def _effect(transition: str, pool: str) -> tuple[dict[str, Expr], dict[str, Expr
 
 @cache
 def _lock_after(transition: str) -> tuple[Expr, Expr]:
-    """How far the prefix reaches, and whether the actor has a lock, after it."""
-    upto, still = (later(each, TRANSITIONS[transition].effect) for each in (own.Q, has_lock))
+    """Return the formulas of the actor's prefix length and lock after the transition."""
+    upto, still = (later(expr, TRANSITIONS[transition].effect) for expr in (own.Q, has_lock))
     return upto, still
 
 

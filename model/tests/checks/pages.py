@@ -1,15 +1,14 @@
 """Counts count pages: the same exploration with every page of a small pool carried along.
 
-The proofs are about one arbitrary page and about sums of lengths; that the sum
-over pages is the count is an argument in writing. Here it is looked at: each
-page has a name and an owner (free list, tree, or one position of one row), the
-memory moves of a transition hand over the very pages that lie in its intervals,
-and after every edge the pages of each owner, times P, must be the figures, and
-every actor must own exactly the positions that its lengths say.
+The proofs concern one arbitrary page, and sums of lengths. That the sum over pages is the count is
+an argument in writing, checked here. Each page has a name and an owner: free list, tree, or one
+position of one row. The memory moves of a transition hand over the pages in its intervals. After
+every edge, the pages of each owner, times P, must be the figures. Every actor must own exactly the
+positions of its lengths.
 
-Which free page an allocation takes, or which page an eviction, changes names
-only: whatever is chosen, the same owners have the same number of pages at the
-same positions. So one choice stands for all, and a state needs one layer.
+The page chosen by an allocation or an eviction changes names only. After any choice, the same
+owners have the same number of pages at the same positions. So one choice stands for all, and a
+state needs one layer.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
 Table = tuple[tuple[int, int], ...]
-"""(position, page): what a row owns."""
+"""Pages owned by a row: (position, page)."""
 OWNS = {"full": state.owns_full, "swa": state.owns_swa}
 _MOVING = (Handover.ALLOC, Handover.FREE, Handover.TO_TREE, Handover.EVICT)
 
 
 class Layer(NamedTuple):
-    """The pages of one pool, by owner. Tables in the order of the state's actors."""
+    """The pages of one pool, by owner. Tables are in the order of the state's actors."""
 
     free: tuple[int, ...]
     tree: tuple[int, ...]
@@ -43,12 +42,12 @@ class Layer(NamedTuple):
 
 
 class Mismatch(Exception):
-    """A page that is not where the figures or the lengths say."""
+    """A page out of place by the figures or the lengths."""
 
 
 @dataclass
 class Counted:
-    """What was looked at."""
+    """Counts of an exploration."""
 
     bounds: Bounds
     states: int = 0
@@ -62,7 +61,7 @@ _Number = Callable[[Vector, Params], int]
 
 
 class PageMoves:
-    """What transitions do to the pages of one pool."""
+    """Effect of transitions on the pages of one pool."""
 
     def __init__(self, pool: str, bounds: Bounds, transitions: Mapping[str, Transition]) -> None:
         self.pool, self.page = pool, bounds.page_size
@@ -70,12 +69,12 @@ class PageMoves:
             INDEX[f"{pool}.{name}"] for name in ("available", "evictable", "protected")
         ]
         self._positions = range(0, bounds.width + self.page, self.page)
-        here: dict[str, Expr] = {"page.here": TRUE, "page.at": Var("param.at")}
-        self._owns = compiled(substitute(OWNS[pool], here), self.page)
+        present: dict[str, Expr] = {"page.here": TRUE, "page.at": Var("param.at")}
+        self._owns = compiled(substitute(OWNS[pool], present), self.page)
         self._pages = bounds.pages
         self._constants = bounds.constants.vector
         self._owned: dict[Values, tuple[int, ...]] = {}
-        self._moves = {id_: self._handovers(each) for id_, each in transitions.items()}
+        self._moves = {id_: self._handovers(transition) for id_, transition in transitions.items()}
 
     def _handovers(self, transition: Transition) -> list[tuple[Handover, _Number, _Number]]:
         result = []
@@ -87,22 +86,23 @@ class PageMoves:
         return result
 
     def first(self, actors: int) -> Layer:
-        """Everything is free."""
+        """Return the layer in which every page is free."""
         return Layer(tuple(range(self._pages)), (), ((),) * actors)
 
     def owned(self, actor: Values) -> tuple[int, ...]:
-        """Positions of the pages that an actor's lengths say it owns."""
-        found = self._owned.get(actor)
-        if found is None:
+        """Return the positions of the pages owned by an actor with these lengths."""
+        positions = self._owned.get(actor)
+        if positions is None:
             view = by_itself(actor, self._constants)
-            found = tuple(at for at in self._positions if self._owns(view, {"at": at}))
-            self._owned[actor] = found
-        return found
+            positions = tuple(at for at in self._positions if self._owns(view, {"at": at}))
+            self._owned[actor] = positions
+        return positions
 
     def apply(
         self, layer: Layer, transition: str, view: Vector, params: Params, table: Table
     ) -> tuple[Layer, Table, int]:
-        """Hand over the pages that lie in the intervals: pool, the actor's table, how many."""
+        """Hand over the pages in the intervals. Return the layer, the actor's table, and the
+        number."""
         free, tree, row = list(layer.free), list(layer.tree), dict(table)
         count = 0
         for move, low, high in self._moves[transition]:
@@ -125,7 +125,7 @@ class PageMoves:
         return pages, tuple(sorted(row.items())), count
 
     def check(self, at: CanonicalState, layer: Layer) -> None:
-        """Raise where pages and figures, or pages and lengths, differ."""
+        """Raise :class:`Mismatch` if pages differ from figures or lengths."""
         available, evictable, protected = (at.pools[index] for index in self._figures)
         if len(layer.free) * self.page != available:
             raise Mismatch(f"{self.pool}: {len(layer.free)} free pages, {available} available")
@@ -135,9 +135,9 @@ class PageMoves:
                 f"{protected} protected"
             )
         for actor, table in zip((*at.sessions, *at.requests), layer.tables, strict=True):
-            there = tuple(position for position, _ in table)
-            if there != self.owned(actor):
-                raise Mismatch(f"{self.pool}: pages at {there}, lengths say {self.owned(actor)}")
+            held = tuple(position for position, _ in table)
+            if held != self.owned(actor):
+                raise Mismatch(f"{self.pool}: pages at {held}, lengths say {self.owned(actor)}")
         named = [*layer.free, *layer.tree, *(page for table in layer.tables for _, page in table)]
         if sorted(named) != list(range(self._pages)):
             raise Mismatch(f"{self.pool}: a page has two owners or none: {sorted(named)}")
@@ -145,7 +145,7 @@ class PageMoves:
 
 @dataclass(frozen=True)
 class _Step:
-    """One edge of the graph, and who takes it."""
+    """One edge of the graph, and its actor."""
 
     at: CanonicalState
     births: frozenset[str]
@@ -157,17 +157,17 @@ class _Step:
     def carry(
         self, pages: list[Layer], layers: list[PageMoves], names: tuple[str, ...]
     ) -> tuple[list[Layer], int]:
-        """The pages of every pool after it, checked against the state that it leads to."""
+        """Return the pages of every pool after the edge, checked against its target state."""
         who = self._actor()
         order = self._order(who)
         params = dict(zip(names, self.move.params, strict=True))
         result, handed_over = [], 0
         for layer, moves in zip(pages, layers, strict=True):
-            mine = layer.tables[who] if who is not None else ()
-            pool, mine, count = moves.apply(
-                layer, self.move.transition, list(self.view), params, mine
+            table = layer.tables[who] if who is not None else ()
+            pool, table, count = moves.apply(
+                layer, self.move.transition, list(self.view), params, table
             )
-            tables = [mine if index == who else layer.tables[index] for index in order]
+            tables = [table if index == who else layer.tables[index] for index in order]
             after = pool._replace(tables=tuple(tables))
             moves.check(self.target, after)
             result.append(after)
@@ -175,7 +175,7 @@ class _Step:
         return result, handed_over
 
     def _actor(self) -> int | None:
-        """Its place among all actors; the tree has none."""
+        """Return the actor's place among all actors, or ``None`` for the tree."""
         if self.actor is None:
             return None
         if self.births is SESSION:
@@ -183,7 +183,7 @@ class _Step:
         return len(self.at.sessions) + self.at.requests.index(self.actor)
 
     def _order(self, who: int | None) -> list[int]:
-        """Where each actor of the next state was before: states keep them sorted."""
+        """Return the previous place of every actor in the next state: states sort their actors."""
         sessions = len(self.at.sessions)
         actors = [*self.at.sessions, *self.at.requests]
         if who is not None:
@@ -202,38 +202,38 @@ PAGED: tuple[Bounds, ...] = (
            new=(2,), window=1),
     Bounds("3 pages, two sessions", requests=0, pages=3, tree=1, width=1, history=1, output=0),
 )  # fmt: skip
-"""Small enough to carry every page along."""
+"""Worlds small enough to carry every page along."""
 
 
 def count_pages(bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITIONS) -> Counted:
-    """Explore with pages; stops at the first edge after which they are not what is counted."""
+    """Explore with pages, up to the first edge with a mismatch."""
     explorer = Explorer(bounds, transitions)
     pools = ("full", "swa") if bounds.window else ("full",)
     layers = [PageMoves(pool, bounds, transitions) for pool in pools]
-    found = Counted(bounds)
+    counted = Counted(bounds)
     first = explorer.initial()
     actors = len(first.sessions) + len(first.requests)
-    pages = {first: [each.first(actors) for each in layers]}
+    pages = {first: [layer.first(actors) for layer in layers]}
     queue = [first]
-    for at in queue:  # grows while it is read: breadth first
+    for at in queue:  # Grows while it is read: breadth first.
         for view, births, actor in explorer.views(at):
             for move in explorer.moves.of(view, births):
                 target = explorer.after(at, actor, births, move)
                 if target is None:
                     continue
-                found.edges += 1
+                counted.edges += 1
                 try:
                     step = _Step(at, births, actor, view, move, target)
                     after, count = step.carry(
                         pages[at], layers, explorer.moves.names(move.transition)
                     )
                 except Mismatch as wrong:
-                    found.mismatch = f"{move.transition}: {wrong}"
-                    found.states = len(pages)
-                    return found
-                found.handed_over += count
+                    counted.mismatch = f"{move.transition}: {wrong}"
+                    counted.states = len(pages)
+                    return counted
+                counted.handed_over += count
                 if target not in pages:
                     pages[target] = after
                     queue.append(target)
-    found.states = len(pages)
-    return found
+    counted.states = len(pages)
+    return counted

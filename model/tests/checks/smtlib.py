@@ -1,13 +1,13 @@
-"""Obligations as SMT-LIB 2, for whoever does not trust Z3, or us.
+"""Obligations as SMT-LIB 2, for a reader who trusts neither Z3 nor slotproof.
 
-A script has everything about one transition on one layer at one page size: the constants, the
-hypotheses with their names, then obligation by obligation, between ``push`` and ``pop``, its name
-and the negation of what is to be proved. Any solver of linear integer arithmetic must say
-``unsat`` as often as there are obligations. What holds by framing is no question, and is left out.
+A script covers one transition on one layer at one page size. It has the constants and the named
+hypotheses. Each obligation follows between ``push`` and ``pop``, with its name and the negation of
+its goal. Any solver of linear integer arithmetic must answer ``unsat`` once per obligation.
+Obligations by framing are left out.
 
-It is a reading of its own, from the tree to text: of ``symbolic`` it uses nothing but which
-variables are aligned. Here ⌊x⌋ is ``(* P (div x P))``; with P a symbol it is a constant with the
-same facts as there. The same spec gives the same text on any machine.
+The reading is independent, from the tree to text: from ``symbolic`` it takes only the aligned
+variables. ⌊x⌋ is ``(* P (div x P))``. With P a symbol, ⌊x⌋ is a constant with the facts of
+``symbolic``. The same spec gives the same text on any machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotproof_model.spec.whole import Spec
 
 LOGIC = "QF_LIA"
 SHORT = 48
-"""Characters of a term that is written wherever it occurs; a longer one is defined."""
+"""Characters of a term written out at every use. A longer term gets a definition."""
 OPERATORS = {
     Op.ADD: "+", Op.SUB: "-", Op.ITE: "ite", Op.EQ: "=", Op.LE: "<=", Op.LT: "<",
     Op.AND: "and", Op.OR: "or", Op.NOT: "not",
@@ -35,8 +35,8 @@ _SORTS = {Sort.INT: "Int", Sort.BOOL: "Bool"}
 
 @dataclass(frozen=True)
 class Inside:
-    """What occurs in a term: constants and definitions, those of definitions included; floors, and
-    terms that are multiples of P where that is a symbol."""
+    """Content of a term: constants and definitions, also within definitions, floors, and terms that
+    are multiples of P if P is a symbol."""
 
     names: frozenset[str] = frozenset()
     floors: frozenset[str] = frozenset()
@@ -52,25 +52,25 @@ NOTHING = Inside()
 
 
 class Text:
-    """Terms of SMT-LIB for expressions over named variables: as ``symbolic.Symbols`` for Z3."""
+    """Terms of SMT-LIB for expressions over named variables, as ``symbolic.Symbols`` for Z3."""
 
     def __init__(self, page_size: int | None, multiples: frozenset[str] = frozenset()) -> None:
         self.page_size = page_size
         self.multiples = multiples
         self.page = str(page_size or "P")
         self.constants: dict[str, str] = {}
-        """Their sorts, by name."""
+        """Sorts of the constants, by name."""
         self.definitions: dict[str, tuple[str, str]] = {}
-        """Sort and text, by name; each uses earlier ones only."""
+        """Sort and text of the definitions, by name. A definition uses only earlier names."""
         self.inside: dict[str, Inside] = {}
         self.floors: dict[str, str] = {}
-        """By name, what it is the floor of (P a symbol)."""
+        """Argument of every floor, by name (P a symbol)."""
         self._known: dict[tuple[str, ...], str] = {}
         if page_size is None:
             self._constant("P", Sort.INT)
 
     def var(self, var: Var, whose: str = "") -> str:
-        """The constant of a variable; of several actors, that of one of them."""
+        """Return the constant of a variable. ``whose`` picks one of several actors."""
         name = f"{var.name}.{whose}" if whose else var.name
         self._constant(name, var.sort)
         if self.page_size is None and var.sort is Sort.INT and var.name in self.multiples:
@@ -81,7 +81,7 @@ class Text:
         return self._constant(name, Sort.INT)
 
     def term(self, expr: Expr, values: Mapping[str, str]) -> str:
-        """The term of an expression, its variables given by name."""
+        """Return the term of an expression, with its variables' values by name."""
         if isinstance(expr, Const):
             return self._number(expr.value)
         if isinstance(expr, Var):
@@ -126,13 +126,13 @@ class Text:
                 return self._new(expr.sort, f"({OPERATORS[expr.op]} {' '.join(args)})", args)
 
     def _up(self, a: str, above: str) -> str:
-        if a in self.inside[a].multiples:  # ⌈x⌉ = x there, as ⌊x⌋ is
+        if a in self.inside[a].multiples:  # ⌈x⌉ = x, like ⌊x⌋, if x is a multiple.
             return a
         self.inside.setdefault(above, self.inside["P"] if self.page_size is None else NOTHING)
         return self._new(Sort.INT, f"(+ {a} {above})", [a, above])
 
     def _new(self, sort: Sort, text: str, args: Iterable[str]) -> str:
-        """A term, under a name if it is long."""
+        """Return a term, or its new name if the term is long."""
         within = reduce(Inside.__or__, (self.inside[arg] for arg in args), NOTHING)
         if len(text) > SHORT:
             name = f"t{len(self.definitions) + 1}"
@@ -157,14 +157,14 @@ class Text:
         self.inside[text] = within | Inside(multiples=frozenset([text]))
 
     def _closed(self, op: Op, args: list[str], text: str) -> None:
-        """Sums, minima and choices of multiples are multiples."""
+        """Record that sums, minima and choices of multiples are multiples."""
         parts = args if op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX) else args[1:]
         closed = op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX, Op.ITE)
-        if closed and parts and all(each in self.inside[each].multiples for each in parts):
+        if closed and parts and all(part in self.inside[part].multiples for part in parts):
             self._multiple(text)
 
     def facts(self, inside: Inside) -> Iterator[str]:
-        """What the floors in a term are, and that two multiples which differ are P apart."""
+        """Yield the facts about floors: their values, and two different multiples are P apart."""
         if self.page_size is not None:
             return
         yield "(<= 1 P)"
@@ -179,28 +179,28 @@ class Text:
 
 @dataclass(frozen=True)
 class Script:
-    """What a solver is asked about one transition on one layer."""
+    """All questions to a solver about one transition on one layer."""
 
     name: str
     """``T-RESTORE [full] / P=4``"""
     terms: Text
     hypotheses: Mapping[str, str]
     goals: Mapping[str, str]
-    """By clause."""
+    """Terms by clause."""
     where: str
     """``T-RESTORE [full]``"""
 
     @property
     def file(self) -> str:
-        """The name of its file, ``T-CLOSE-others-full-Pany.smt2``."""
-        words = "".join(each if each.isalnum() or each == "-" else " " for each in self.name)
+        """Name of the script's file, ``T-CLOSE-others-full-Pany.smt2``."""
+        words = "".join(char if char.isalnum() or char == "-" else " " for char in self.name)
         return "-".join(words.replace(" P ", " P").split()) + ".smt2"
 
     def obligation(self, clause: str) -> str:
         return f"{self.where} / {clause} / P={self.terms.page_size or 'any'}"
 
     def text(self, clauses: Iterable[str] | None = None, use: Iterable[str] | None = None) -> str:
-        """The script; of some goals only, with some hypotheses only."""
+        """Return the script, or a part with some goals and some hypotheses."""
         goals = {name: self.goals[name] for name in (self.goals if clauses is None else clauses)}
         known = {name: self.hypotheses[name] for name in (self.hypotheses if use is None else use)}
         return "\n".join(self._lines(known, goals)) + "\n"
@@ -208,7 +208,7 @@ class Script:
     def _lines(self, known: Mapping[str, str], goals: Mapping[str, str]) -> Iterator[str]:
         terms = self.terms
         every = (*known.values(), *goals.values())
-        inside = reduce(Inside.__or__, (terms.inside[each] for each in every), NOTHING)
+        inside = reduce(Inside.__or__, (terms.inside[term] for term in every), NOTHING)
         facts = list(terms.facts(inside))
         names = inside.names | {"P"}
         yield f"; {self.name}: obligations of slotproof, each to be unsat"
@@ -219,7 +219,7 @@ class Script:
         for name, (sort, text) in terms.definitions.items():
             if name in names:
                 yield f"(define-fun {name} () {sort} {text})"
-        yield from (f"(assert {each})" for each in facts)
+        yield from (f"(assert {fact})" for fact in facts)
         for name, term in known.items():
             yield f"(assert {term}) ; {name}"
         for clause, term in goals.items():
@@ -229,7 +229,7 @@ class Script:
 
 
 def scripts(spec: Spec, transition: str, page_size: int | None) -> Iterator[Script]:
-    """Of one transition (or ``INIT``), at one page size: all that a solver is asked."""
+    """Yield all scripts of one transition (or ``INIT``) at one page size."""
     size = f"P={page_size or 'any'}"
     for task in tasks(spec, transition):
         asked = [goal for goal in task.goals if not framed(task, goal)]
@@ -248,9 +248,9 @@ def _script(task: Task, asked: list[Goal], page_size: int | None, name: str) -> 
     terms = Text(page_size, aligned_variables(task.hypotheses.values()))
     before = {var.name: terms.var(var) for var in variables_of(task)}
     values = dict(before)
-    for each, term in before.items():
-        new = task.after.get(each)
-        values[f"{each}'"] = term if new is None else terms.term(new, before)
-    known = {each: terms.term(expr, before) for each, expr in task.hypotheses.items()}
+    for variable, term in before.items():
+        new = task.after.get(variable)
+        values[f"{variable}'"] = term if new is None else terms.term(new, before)
+    known = {hypothesis: terms.term(expr, before) for hypothesis, expr in task.hypotheses.items()}
     goals = {goal.clause: terms.term(goal.expr, values) for goal in asked}
     return Script(name, terms, known, goals, task.name)

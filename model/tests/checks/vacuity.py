@@ -1,7 +1,7 @@
-"""That the proofs could fail: no invariant is a tautology, no guard is empty for a profile.
+"""Proofs that could fail: no invariant is a tautology, no guard is empty for a profile.
 
-Each is a search for a witness: a state that breaks the conjunct, a state within
-the invariants in which the transition is enabled.
+Every check searches a witness: a state that breaks the conjunct, or a state within the invariants
+in which the transition is enabled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slotproof_model.spec.whole import LAYERS, Spec, conjuncts
 
 
 class _Witness:
-    """A solver over everything a formula can speak of; the environment is assumed."""
+    """A solver over all variables of formulas. The environment is assumed."""
 
     def __init__(self, page_size: int) -> None:
         self.symbols = Symbols(page_size, z3.Context())
@@ -32,16 +32,16 @@ class _Witness:
         for node in walk(expr):
             if isinstance(node, Var) and node.name not in self.values:
                 self.values[node.name] = self.symbols.var(node)
-        found = self.symbols.term(expr, self.values)
+        term = self.symbols.term(expr, self.values)
         self.symbols.settle(self.solver)
-        return found
+        return term
 
     def exists(self, *conditions: Term) -> bool:
         return bool(self.solver.check(*conditions) == z3.sat)
 
 
 def tautologies(spec: Spec, page_size: int) -> list[str]:
-    """Clauses that no state, or no step, can break: must be empty."""
+    """Return the clauses that no state or step can break. The list must be empty."""
     witness = _Witness(page_size)
     formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
     for layer in LAYERS:
@@ -51,8 +51,8 @@ def tautologies(spec: Spec, page_size: int) -> list[str]:
 
 
 def impossible(spec: Spec, page_size: int) -> dict[str, list[str]]:
-    """By profile: the transitions that can never be enabled under its choices."""
-    found: dict[str, list[str]] = {name: [] for name in PROFILES}
+    """Return by profile the transitions that can never be enabled under its choices."""
+    never: dict[str, list[str]] = {name: [] for name in PROFILES}
     constants = {var.name: var for var in state.CONFIG}
     for transition in spec.transitions.values():
         counts = next(task for task in tasks(spec, transition.id) if task.layer == "counts")
@@ -65,5 +65,5 @@ def impossible(spec: Spec, page_size: int) -> dict[str, list[str]]:
                 if f"config.{choice}" in constants
             ]
             if not witness.exists(*chosen):
-                found[name].append(transition.id)
-    return found
+                never[name].append(transition.id)
+    return never

@@ -1,7 +1,7 @@
-"""Other ways to build it that break nothing: no clause may refute them.
+"""Other implementations that break nothing: no clause may refute them.
 
-They are wrong as accounts of our transitions, so each says for itself what its event means
-and what it must allow.
+They are wrong as accounts of the spec's transitions, so every variant has its own meaning of events
+and its own allowance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.checks.wrong import becomes, guarded
 
 
 def _otherwise(transition: Transition) -> Spec:
-    """The spec with another way to do this; what its guard says is what it allows."""
+    """Return the spec with another transition, which allows exactly its guard."""
     chosen: dict[str, Expr] = {var.name: given(var) for var in transition.params}
     allowed = (substitute(expr, chosen) for expr in transition.full_guard.values())
     return changed(replace(transition, means={}, allows=Allowance(conj(*allowed))))
@@ -41,7 +41,7 @@ _whole = ceil_page(t._trimmed.A)
 _q_of_slot = (t.q >= slot.Q) & (t.q <= floor_page(slot.C)) & is_aligned(t.q)
 
 VARIANTS: dict[str, Spec] = {
-    # An abort cuts the slot back to the history and keeps it.
+    # An abort cuts the slot back to the history instead of removing it.
     "abort-keeps-slot": _otherwise(
         replace(
             t.T_ABORT,
@@ -59,7 +59,7 @@ VARIANTS: dict[str, Spec] = {
     "discard-publishes": _otherwise(
         replace(
             t.T_DISCARD,
-            params=(t.q, *t.LOCK),
+            params=(t.q, *t.UNLOCK),
             guard={
                 **t.T_DISCARD.guard,
                 "idle": ~session.inflight,
@@ -73,7 +73,7 @@ VARIANTS: dict[str, Spec] = {
             ),
         )
     ),
-    # A retract that keeps gives back what lies past C.
+    # A retract that preserves KV frees the memory past C.
     "retract-frees-slack": _otherwise(
         replace(
             t.T_RETRACT,

@@ -1,8 +1,8 @@
-"""Wrong specs that somebody might write, each with the clause that refutes it.
+"""Plausible wrong specs, each with the clause that refutes it.
 
-The systematic mutants change one place each, these whatever it takes: guard, memory, effect and
-what must be allowed agree, as in an engine that is wrong on purpose. The clause that refutes each
-is pinned, so that a clause that no longer says what it was made for is noticed.
+The systematic mutants change one place each. A wrong spec changes all places of one error: guard,
+memory, effect and allowance agree, as in an engine wrong on purpose. The refuting clause is pinned,
+so a clause that loses its purpose is noticed.
 """
 
 from __future__ import annotations
@@ -70,29 +70,29 @@ from slotproof_model.spec.whole import Spec
 
 @dataclass(frozen=True)
 class Wrong:
-    """A spec with something wrong, in however many places."""
+    """A spec with one error, in any number of places."""
 
     name: str
     sentence: str
     by: str
-    """What refutes it: ``T-SAVE / INV-LOCK.slot``."""
+    """The refuting obligation: ``T-SAVE / INV-LOCK.slot``."""
     spec: Spec
     alone: bool = False
-    """Nothing else refutes it, at any page size."""
+    """No other obligation refutes the spec, at any page size."""
 
 
 def becomes(transition: Transition, *pairs: tuple[Var, Operand]) -> Transition:
-    """The effect with other new values for these fields."""
+    """Return the transition with other new values for some fields."""
     return replace(transition, effect={**transition.effect, **assign(*pairs)})
 
 
 def moving(transition: Transition, *memory: Mem) -> Transition:
-    """Other memory moves."""
+    """Return the transition with other memory moves."""
     return replace(transition, memory=memory)
 
 
 def guarded(transition: Transition, **conjuncts: Expr) -> Transition:
-    """The guard with these conjuncts, instead of those of the same name."""
+    """Return the transition with these guard conjuncts, in place of any with the same name."""
     return replace(transition, guard={**transition.guard, **conjuncts})
 
 
@@ -105,12 +105,12 @@ def _alone(name: str, sentence: str, by: str, what: Transition) -> Wrong:
 
 
 def _breaks(name: str, sentence: str, by: str, rule: str) -> Wrong:
-    """An engine whose choices do not keep a rule, and nothing else is wrong."""
+    """Return an engine whose choices break a rule, as the only error."""
     return Wrong(name, sentence, by, Spec(name=name, unruled=frozenset([rule])), alone=True)
 
 
 def _restore_to(n: Expr) -> Transition:
-    """A restore that reuses n positions, and asks for what that takes."""
+    """Return a restore that reuses n positions, and requires what it needs."""
     left = t.cut(slot, n)
     window = maximum(0, left.m - config.window) >= left.E
     restore = guarded(moving(t.T_RESTORE, left.memory), prefix=n >= slot.Q, window=window)
@@ -122,7 +122,7 @@ def _restore_to(n: Expr) -> Transition:
 
 
 def _slack_stays(n: Expr) -> t.Cut:
-    """A cut that gives nothing back where slack is kept, also of what the cursor goes below."""
+    """Return a cut that frees nothing if slack is kept, also below the cursor."""
     left = t.cut(req, n)
     room = ite(config.keeps_slack, req.A, left.A)
     return left._replace(memory=free(req, ceil_page(room), ceil_page(req.A)), A=room)
@@ -147,8 +147,8 @@ _all_swa = Interval(_cursor + t.swa_dup, floor_page(req.A))
 
 
 def _finish(to_tree: Interval, swa_to_tree: Interval, *unsaid: str) -> Transition:
-    """A request ends: these go to the tree, what lies past them is freed; the event does not
-    say how far that is."""
+    """Return a finish that publishes these intervals and frees the memory past them. The event has
+    no claims named in ``unsaid``."""
     first, _, _, *rest = t.T_PLAIN_FINISH.memory
     end = ceil_page(req.A)
     swa_rest = Interval(maximum(swa_to_tree.hi, req.E), end)
@@ -162,7 +162,7 @@ _prefilled = req.prompt <= req.C
 _both_lengths = tuple(zip(lengths(req), lengths(slot), strict=True))
 
 _MEMORY = (
-    # What is reused
+    # Reused KV
     _wrong("restore-forgets-prefix", "the turn on loan has no protected prefix",
            "T-RESTORE / INV-LOAN.prefix", becomes(t.T_RESTORE, (req.Q, 0))),
     _wrong("restore-copies-lock", "turn and slot both think the lock is theirs",
@@ -171,23 +171,23 @@ _MEMORY = (
            "T-RESTORE / INV-LOCK.slot",
            becomes(t.T_RESTORE, (req.locked, TRUE), (slot.locked, FALSE))),
     _alone("restore-one-less",
-           "one position of the prefix is computed again that need not be (before #22862)",
+           "one position of the prefix is recomputed without need (before #22862)",
            "T-RESTORE / INV-KEEP-STEP.restores", _restore_to(_aligned(_one_less))),
-    _wrong("restore-tree-only", "a restore keeps what the tree has and frees the rest",
+    _wrong("restore-tree-only", "a restore reuses only the tree's prefix and frees the rest",
            "T-RESTORE / INV-KEEP-STEP.restores", _restore_to(slot.Q)),
     _wrong("restore-all-known",
-           "every known token is reused: none is left to compute the logits from",
+           "every known token is reused, with no token left to compute the logits",
            "T-RESTORE / INV-KEEP-STEP.reserve", _restore_to(_aligned(minimum(slot.C, known)))),
     _alone("restore-in-mid-page",
            "reuse stops in mid-page though the kernels of the profile can't (#32163)",
            "T-RESTORE / INV-ALIGN-STEP.reuse",
            _restore_to(minimum(slot.C, known - config.reserve))),
-    _alone("match-all-known", "a prompt that the tree has as a whole leaves nothing to compute",
+    _alone("match-all-known", "a prompt that is all in the tree leaves no token to compute",
            "T-MATCH / INV-KEEP-STEP.reserve",
            guarded(t.T_MATCH,
                    m=(t.m >= 0) & is_aligned(t.m) & (t.m <= known) & (t.m <= config.width))),
     # Cuts
-    _wrong("cut-frees-kept-page", "free_tail begins at the page boundary below what it keeps",
+    _wrong("cut-frees-kept-page", "free_tail begins at the page boundary below the cut",
            "T-RESTORE / INV-SUM-FULL.equation",
            moving(t.T_RESTORE, free(slot, floor_page(t._restored.m), ceil_page(slot.A)))),
     _wrong("free-tail-cursor-in-mid-page",
@@ -204,14 +204,14 @@ _MEMORY = (
            replace(moving(t.T_SAVE, free(req, ceil_page(_saved), ceil_page(req.A))),
                    effect={**t.T_SAVE.effect, **t.cut_lengths(slot, merged_cut(req, _saved))})),
     _wrong("save-trims-to-output",
-           "a finished turn is trimmed to what it sampled, not to what counts",
+           "a finished turn is trimmed to its sampled tokens, not to its answer",
            "T-SAVE / INV-COVER.idle",
            replace(moving(t.T_SAVE, t.cut(req, known).memory),
                    effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, known))})),
     _wrong("save-trims-allocated-only", "trim caps A and leaves C",
            "T-SAVE / INV-ORDER.slot", becomes(t.T_SAVE, (slot.C, req.C))),
     _wrong("save-keeps-slack-below-cursor",
-           "a trim that keeps slack moves the cursor down, and keeps pages it has given back",
+           "a trim under keeps_slack moves the cursor down over pages already freed",
            "T-SAVE / INV-SUM-SWA.equation",
            replace(moving(t.T_SAVE, _slack_stays(t._target).memory),
                    effect={**t.T_SAVE.effect, **t.cut_lengths(slot, _slack_stays(t._target))})),
@@ -222,21 +222,21 @@ _MEMORY = (
                    effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))})),
     _wrong("save-forgets-lock", "the first save takes the row and not the lock",
            "T-SAVE / INV-LOCK.slot", becomes(t.T_SAVE, (slot.locked, slot.holding))),
-    _wrong("retract-forgets-slack", "a retract takes what lies past C for free, and frees nothing",
+    _wrong("retract-forgets-slack", "a retract treats memory past C as free, and frees nothing",
            "T-RETRACT / INV-SUM-FULL.equation", becomes(t.T_RETRACT, (slot.A, req.C))),
-    _alone("retract-cuts-to-prompt", "a retract that keeps gives back what was decoded",
+    _alone("retract-cuts-to-prompt", "a retract that preserves KV frees the decoded part",
            "T-RETRACT / INV-KEEP-STEP.runs",
            replace(moving(t.T_RETRACT, t.cut(req, req.prompt).memory),
                    guard={**t.T_RETRACT.guard, "prompt": req.prompt >= req.Q},
                    effect={**t.T_RETRACT.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))},
                    allows=Allowance(t.T_RETRACT.allows.when & (req.prompt >= req.Q)))),
     _alone("retract-counts-slack",
-           "a retract takes drafts for committed, as far as tokens are known",
+           "a retract treats drafts as committed, as far as tokens are known",
            "T-RETRACT / INV-COVER-STEP.computes",
            becomes(t.T_RETRACT, (slot.C, maximum(req.C, minimum(req.A, known))))),
-    _wrong("save-counts-slack", "a save takes drafts for committed up to the finished length",
+    _wrong("save-counts-slack", "a save treats drafts as committed up to the finished length",
            "T-SAVE / INV-COVER-STEP.computes", becomes(t.T_SAVE, (slot.C, t._trimmed.A))),
-    _wrong("partial-cut-to-prompt", "a slot that a retract left is cut to the aborted prompt",
+    _wrong("partial-cut-to-prompt", "a partial slot is cut to the aborted prompt",
            "T-ABORT-PARTIAL / INV-COVER.idle",
            replace(
                moving(t.T_ABORT_PARTIAL, t.cut(slot, req.prompt).memory),
@@ -245,7 +245,7 @@ _MEMORY = (
     # Aborts and releases
     _wrong("abort-leaves-empty-slot", "an abort frees everything and leaves a slot without KV",
            "T-ABORT / INV-ROWS.present", becomes(t.T_ABORT, (slot.holding, TRUE))),
-    _wrong("abort-frees-growth", "an abort frees what the turn added and forgets what the slot had",
+    _wrong("abort-frees-growth", "an abort frees the turn's new memory and leaks the slot's",
            "T-ABORT / INV-SUM-FULL.equation",
            moving(t.T_ABORT, free(req, maximum(ceil_page(slot.A), req.Q), ceil_page(req.A)),
                   *t.T_ABORT.memory[1:])),
@@ -253,10 +253,10 @@ _MEMORY = (
            "T-ABORT / INV-LOCK.bounded",
            moving(t.T_ABORT, t.T_ABORT.memory[0], only_if(slot.holding, t.T_ABORT.memory[1]),
                   t.T_ABORT.memory[2])),
-    _wrong("refuse-leaves-lock", "a refused request keeps its lock",
+    _wrong("refuse-leaves-lock", "a refused request does not drop its lock",
            "T-REFUSE / INV-LOCK.req", less(moving(t.T_REFUSE), "req.locked")),
     _alone("refuse-releases-slot",
-           "a turn for which there is no room loses its slot, rightly given back",
+           "a refused turn loses its slot, which is released correctly",
            "T-REFUSE / INV-KEEP-STEP.refused",
            replace(guarded(moving(t.T_REFUSE, *t.everything), **t.dropped(locks_either)),
                    effect={**t.back_to_waiting, **t.no_slot},
@@ -269,7 +269,7 @@ _MEMORY = (
            "T-EXTEND / INV-SUM-FULL.equation",
            moving(t.T_EXTEND, t.T_EXTEND.memory[0], alloc(ceil_page(req.C), ceil_page(t.t)))),
     _wrong("decode-page-late",
-           "a decoding round allocates a page when it is full, not when it begins",
+           "a decoding round allocates a page after filling it, not before",
            "T-DECODE / INV-SUM-FULL.equation",
            moving(t.T_DECODE, alloc(floor_page(req.A), floor_page(req.A + t.d)))),
     _wrong("park-gives-row", "a request between two chunks gives its row back",
@@ -277,7 +277,7 @@ _MEMORY = (
     _wrong("park-changes-row", "a request between two chunks gets another row",
            "T-PARK [rows] / INV-ROW.one", becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, 0)))),
     _alone("park-exchanges-row",
-           "a request between two chunks gives its row back and takes another that is free",
+           "a request between two chunks frees its row and takes another free row",
            "T-PARK / INV-ROWS-STEP.req",
            replace(
                becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, t.row))),
@@ -292,7 +292,7 @@ _MEMORY = (
            guarded(
                t.T_SWA_ADVANCE,
                e=(t.e > req.E) & is_aligned(t.e) & (t.e <= floor_page(req.A - config.window)))),
-    _alone("cursor-goes-back", "what waits again looks at the tree's part of the window anew",
+    _alone("cursor-goes-back", "a retract moves the cursor back over the tree's part of the window",
            "T-RETRACT / INV-CURSOR-STEP.back",
            becomes(t.T_RETRACT, (slot.E, ite(_below_window, 0, req.E)))),
     _alone("cursor-moves-at-save", "a finished turn's cursor moves to the end of the tree's prefix",
@@ -307,45 +307,45 @@ _MEMORY = (
                Mem(Move.FREE, Interval(t.q - t.dup, t.q), Interval(_cursor, _cursor + t.swa_dup)),
                Mem(Move.TO_TREE, Interval(req.Q, t.q - t.dup), Interval(_cursor + t.swa_dup, t.q)),
                *t.T_INSERT.memory[2:])),
-    _wrong("insert-frees-tree", "an insert keeps its own pages and frees those that the tree had",
+    _wrong("insert-frees-tree", "an insert retains its own pages and frees the tree's copies",
            "T-INSERT / INV-SUM-FULL.nonnegative",
            moving(t.T_INSERT, Mem(Move.EVICT, count(t.dup), count(t.swa_dup)),
                   Mem(Move.TO_TREE, Interval(req.Q, t.q), Interval(_cursor, t.q)),
                   *t.T_INSERT.memory[2:])),
-    _wrong("insert-drafts", "an insert publishes KV that is allocated and not committed",
+    _wrong("insert-drafts", "an insert publishes allocated but uncommitted KV",
            "T-INSERT / INV-PUBLISH-STEP.committed",
            guarded(t.T_INSERT, q=_upto(minimum(req.A, known)))),
     _wrong("insert-takes-no-swa-lock",
-           "an insert drops its lock in the second pool and takes no new one",
-           "T-INSERT / MEANS.swa_u",
-           moving(t.T_INSERT, *t.T_INSERT.memory[:2], lock(t.u, 0), t.T_INSERT.memory[3])),
-    _alone("insert-on-loan", "a turn on loan inserts, where that is not what the engine does",
+           "an insert drops its lock in the second pool without a new lock",
+           "T-INSERT / MEANS.swa_locked",
+           moving(t.T_INSERT, *t.T_INSERT.memory[:2], lock(t.locked, 0), t.T_INSERT.memory[3])),
+    _alone("insert-on-loan", "a turn on loan inserts although the profile forbids it",
            "T-INSERT / MEANS.profile", unguarded(t.T_INSERT, "not_lent")),
     _wrong("lent-insert-leaves-slot", "a turn on loan inserts, and only its own Q moves",
            "T-INSERT / INV-LOAN.prefix", less(t.T_INSERT, *(var.name for var in lengths(slot)))),
     _wrong("lent-insert-moves-prefix-alone",
            "a turn on loan inserts, and of the slot only Q moves: past its own C",
            "T-INSERT / INV-ORDER.slot", less(t.T_INSERT, "slot.C", "slot.A", "slot.E")),
-    _alone("lent-insert-takes-slot", "every insert writes the slot, also where there is none",
+    _alone("lent-insert-takes-slot", "every insert writes the slot, even without a slot",
            "T-INSERT / INV-ABSENT.slot",
            becomes(t.T_INSERT, (slot.Q, t.q), (slot.C, req.C), (slot.A, req.A), (slot.E, req.E))),
     _alone("lent-insert-counts-the-lock-twice",
-           "what a turn on loan inserts is locked for the turn, beside the slot's lock",
+           "an insert on loan takes a lock for the turn, beside the slot's lock",
            "T-INSERT / INV-LOCK.req", becomes(t.T_INSERT, (req.locked, TRUE))),
     _wrong("finish-publishes-drafts",
-           "a request that ends publishes KV that is allocated and not committed",
+           "a request that ends publishes allocated but uncommitted KV",
            "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
            guarded(t.T_PLAIN_FINISH, q=_upto(minimum(req.A, known)))),
     _alone("finish-publishes-swa-drafts",
-           "a request that ends publishes all that is allocated in the second pool, and only there",
+           "a request that ends publishes all allocated KV of the second pool, and of no other",
            "T-PLAIN-FINISH / INV-PUBLISH-STEP.swa_committed",
            _finish(t.T_PLAIN_FINISH.memory[1].full, _all_swa, "swa", "swa_dup")),
     _alone("finish-publishes-full-drafts",
-           "a request that ends publishes all that is allocated in the first pool, and only there",
+           "a request that ends publishes all allocated KV of the first pool, and of no other",
            "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
            _finish(_all_full, t.T_PLAIN_FINISH.memory[1].swa, "full", "dup")),
     _alone("insert-frees-last-of-window",
-           "an insert frees the last of what the window has in the tree, not the first",
+           "an insert frees its copies at the end of the window, not at the beginning",
            "T-INSERT [swa] / MEANS.swa",
            moving(
                t.T_INSERT, Mem(Move.FREE, t.T_INSERT.memory[0].full, _last_of_window),
@@ -354,21 +354,21 @@ _MEMORY = (
                Mem(Move.POINT, t.T_INSERT.memory[2].full, _last_of_window),
                *t.T_INSERT.memory[3:])),
     _wrong("finish-publishes-rejected",
-           "a request that ends publishes all that is allocated, rejected drafts included",
+           "a request that ends publishes all allocated KV, rejected drafts included",
            "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
            guarded(t.T_PLAIN_FINISH, q=_upto(req.A))),
-    _wrong("abort-publishes-drafts", "an abort publishes KV that is allocated and not committed",
+    _wrong("abort-publishes-drafts", "an abort publishes allocated but uncommitted KV",
            "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
            guarded(t.T_ABORT_PUBLISH, q=_upto(minimum(req.A, known)))),
     _wrong("publishes-unknown",
-           "an abort publishes the KV of a token that nobody has read (overlap)",
+           "an abort publishes the KV of a token that is not yet known (overlap)",
            "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
            guarded(t.T_ABORT_PUBLISH, q=_upto(req.C))),
-    _wrong("finish-leaves-lock", "a request that ends leaves its lock",
+    _wrong("finish-leaves-lock", "a request that ends does not drop its lock",
            "T-PLAIN-FINISH / INV-LOCK.bounded",
            moving(t.T_PLAIN_FINISH,
                   *(m for m in t.T_PLAIN_FINISH.memory if m.move != Move.UNLOCK))),
-    _wrong("evict-locked", "an eviction unlocks what it takes",
+    _wrong("evict-locked", "an eviction unlocks the evicted pages",
            "T-EVICT / INV-LOCK-STEP.falls",
            moving(t.T_EVICT, unlock(t.n, t.swa_n), *t.T_EVICT.memory)),
     # Figures
@@ -380,24 +380,24 @@ _MEMORY = (
            figure(
                state.swa_held,
                ite(slot.holding & ~slot.lent, ite(config.swa, ceil_page(slot.A) - slot.E, 0), 0))),
-    _wrong("uncached-without-loans", "what is on loan is in neither figure",
+    _wrong("uncached-without-loans", "KV on loan is in neither figure",
            "T-RESTORE / INV-SUM-FULL.equation",
            figure(state.uncached, ite(has_kv & ~slot.lent, private(req), 0))),
     _wrong("row-on-loan-twice", "the row of a slot on loan counts for the turn as well",
            "T-RESTORE / INV-ROWS.equation",
            figure(state.req_rows, ite(has_kv & (req.row != NO_ROW), 1, 0))),
 )  # fmt: skip
-"""About lengths, memory, the tree and what is counted."""
+"""Errors in lengths, memory, the tree and counts."""
 
 _LOCKS = (
     # The lock itself
-    _breaks("evict-pinned", "an eviction takes a page that a running request has locked",
+    _breaks("evict-pinned", "an eviction takes a page locked by a running request",
             "T-EVICT [full] / INV-PIN.tree", "unpinned"),
     _breaks("evict-pinned-window", "the same in the sliding-window pool alone",
             "T-EVICT [swa] / INV-PIN.tree", "swa.unpinned"),
     _breaks("close-keeps-lock", "a close gives everything back but the lock on some page",
             "T-CLOSE [full] / INV-PIN.mine", "released"),
-    _breaks("match-locks-part", "a match locks a part of what it points to",
+    _breaks("match-locks-part", "a match locks only a part of its prefix",
             "T-MATCH [full] / INV-PIN.full_covers", "full.covers"),
     _breaks("match-locks-part-of-window",
             "a match locks a part of the window in the sliding-window pool",
@@ -405,16 +405,16 @@ _LOCKS = (
     _alone("match-without-window",
            "a match does not look whether the window of its prefix is in the sliding-window pool",
            "T-MATCH / INV-LOCK-STEP.window", unguarded(t.T_MATCH, "window")),
-    # What u counts
+    # Meaning of u
     _breaks("unlock-counts-shared",
-            "an unlock counts pages that another one still locks, or not all whose last lock goes",
+            "an unlock counts pages still locked by another, or not all that lose their last lock",
             "T-CLOSE [full] / INV-PIN.full", "full.last_pin"),
     _breaks("unlock-counts-shared-window", "the same in the sliding-window pool",
             "T-CLOSE [swa] / INV-PIN.swa", "swa.last_pin"),
-    _breaks("lock-counts-shared", "a match counts pages that somebody had locked before",
+    _breaks("lock-counts-shared", "a match counts pages that were already locked",
             "T-MATCH [full] / INV-PIN.full", "full.first_pin"),
     _alone("unlock-if-none-is-shared",
-           "a close takes for granted that prefixes which others lock do not overlap",
+           "a close assumes that the prefixes locked by other actors do not overlap",
            "T-CLOSE [unlock] / EXISTS.u_others",
            replace(
                guarded(t.T_CLOSE, u_others=full.protected - t.u == frame.lock_sum),
@@ -422,53 +422,53 @@ _LOCKS = (
                    t.T_CLOSE.allows,
                    when=t.T_CLOSE.allows.when & (Var("given.others") == frame.lock_sum)))),
     _breaks("unlock-more-than-all",
-            "an unlock makes up for one page by unlocking more than there is of the others",
+            "an unlock compensates for one page with more tokens of other pages than exist",
             "T-CLOSE [full] / INV-PIN.counted", "unlocked_beside"),
     # Rows
-    _breaks("row-in-use", "a request gets a row that another one has",
+    _breaks("row-in-use", "a request gets a row that is in use",
             "T-EXTEND [rows] / INV-ROW.counted", "fresh"),
     # Rows and pages
     _breaks("page-at-two-positions", "an allocation gives one page to two positions of a row",
             "T-EXTEND [full] / INV-PLACE.full_injective", "full.named"),
     _breaks("window-page-at-two-positions", "the same in the sliding-window pool",
             "T-EXTEND [swa] / INV-PLACE.swa_injective", "swa.named"),
-    _breaks("page-not-in-the-row", "an allocation takes a page and writes another one into the row",
+    _breaks("page-not-in-the-row", "an allocation takes a page and writes another into the row",
             "T-EXTEND [full] / INV-PLACE.function", "chosen"),
-    _breaks("prefix-without-page", "a match takes for found what the tree does not have",
+    _breaks("prefix-without-page", "a match uses pages that the tree does not have",
             "T-MATCH [full] / INV-BACKED.full_protected", "full.found"),
     _breaks("window-without-page",
             "a match takes a prefix whose window was evicted from the sliding-window pool",
             "T-MATCH [swa] / INV-BACKED.swa_protected", "swa.found"),
-    _breaks("token-without-page", "a decoding round computes a token for which no page was there",
+    _breaks("token-without-page", "a decoding round computes a token without a page",
             "T-DECODE [full] / INV-BACKED.full_private", "full.found"),
     _breaks("token-without-window-page", "the same in the sliding-window pool",
             "T-DECODE [swa] / INV-BACKED.swa_private", "swa.found"),
 )  # fmt: skip
-"""About a rule of the page layer or of the rows: wrong choices, no wrong figure."""
+"""Errors in a rule of the page layer or of the rows: wrong choices, but right figures."""
 
 _LIFE = (
-    # What is in flight
-    _wrong("stub-clears-in-flight", "a rejected turn takes the running one's flag with it",
+    # Turns in flight
+    _wrong("stub-clears-in-flight", "a rejected turn clears the running turn's in-flight flag",
            "T-REJECT / INV-INFLIGHT.iff", becomes(t.T_REJECT, (session.inflight, FALSE))),
-    _wrong("reject-displaces-queued", "a second turn takes the place of one that waits",
+    _wrong("reject-displaces-queued", "a second turn displaces a waiting turn",
            "T-REJECT / INV-INFLIGHT-STEP.keeps",
            becomes(
                t.T_REJECT,
                (req.prompt, ite(req.phase == WAITING, session.history + t.prompt, req.prompt)))),
-    _wrong("reject-aborts-running", "a second turn aborts the first, which is rightly given back",
+    _wrong("reject-aborts-running", "a second turn aborts the first, which is released correctly",
            "T-REJECT / MEANS.stays",
-           replace(guarded(t.T_REJECT, **t._abort_guard), params=(t.prompt, *t.LOCK),
+           replace(guarded(t.T_REJECT, **t._abort_guard), params=(t.prompt, *t.UNLOCK),
                    memory=t.everything, effect=t._abort_effect, allows=t._abort_allowed)),
     _wrong("retract-ends-flight", "a retracted turn is not in flight: the session takes another",
            "T-RETRACT / INV-INFLIGHT.iff", becomes(t.T_RETRACT, (session.inflight, FALSE))),
-    _wrong("defer-ends-flight", "a close that waits forgets for what",
+    _wrong("defer-ends-flight", "a deferred close loses its turn",
            "T-CLOSE-DEFER / INV-INFLIGHT.iff", becomes(t.T_CLOSE_DEFER, (session.inflight, FALSE))),
     _alone("save-forgets-close",
-           "a finished turn clears the close that waited for it: the session lives on",
+           "a finished turn clears the deferred close: the session stays open",
            "T-SAVE / INV-INFLIGHT-STEP.remembers", becomes(t.T_SAVE, (session.closing, FALSE))),
     # A session ends
     _alone("close-drops-running",
-           "a close ends a running turn without a word; everything is given back",
+           "a close ends a running turn silently, with all memory released",
            "T-CLOSE / INV-INFLIGHT-STEP.ends",
            replace(
                t.T_CLOSE,
@@ -478,11 +478,11 @@ _LIFE = (
                memory=t.everything, effect={**t._abort_effect, **t.session_over},
                allows=unlocking(session.open & ~session.closing & has_kv, locks_either))),
     _wrong("reap-drops-queued",
-           "a session times out while its turn waits; everything is given back",
+           "a session times out while its turn waits, with all memory released",
            "T-REAP / INV-INFLIGHT-STEP.ends",
            replace(guarded(t.T_REAP, idle=~session.inflight | (req.phase == WAITING)),
                    effect={**t.T_REAP.effect, **t.turn_over})),
-    _wrong("discard-ends-session", "a session ends with its slot, a turn of it may wait",
+    _wrong("discard-ends-session", "a session ends along with its slot, although a turn may wait",
            "T-DISCARD / INV-ABSENT.session",
            becomes(t.T_DISCARD, (session.open, FALSE), (session.history, 0))),
     _alone("discard-ends-idle-session", "an idle session ends when memory is short",
@@ -503,7 +503,7 @@ _LIFE = (
            "T-SUBMIT / INV-TOKENS.prompt", becomes(t.T_SUBMIT, (req.prompt, t.new))),
     _alone("open-with-history", "a session opens with a history",
            "T-OPEN / INV-HISTORY.begins", becomes(t.T_OPEN, (session.history, 1))),
-    _alone("wipe-forgets-history", "a turn that gives up its KV gives up the history",
+    _alone("wipe-forgets-history", "a turn that releases its KV also clears the history",
            "T-RETRACT-WIPE / INV-HISTORY.only_at_finish",
            becomes(t.T_RETRACT_WIPE, (session.history, 0))),
     _wrong("discard-forgets-history", "an idle session loses its history with its slot",
@@ -512,12 +512,12 @@ _LIFE = (
     # Queued turns
     _wrong("doom-releases-slot", "a doomed turn releases the slot, rightly",
            "T-DOOM / INV-QUEUED-STEP.slot",
-           replace(t.T_DOOM, params=(t.prompt, *t.LOCK),
+           replace(t.T_DOOM, params=(t.prompt, *t.UNLOCK),
                    guard={**t.T_DOOM.guard, **t.dropped(locks(slot))},
-                   memory=release(slot, slot.holding, *t.LOCK),
+                   memory=release(slot, slot.holding, *t.UNLOCK),
                    effect={**t.T_DOOM.effect, **t.no_slot})),
     # The life of a request
-    _alone("wipe-ends-turn", "a turn that is taken out of the batch does not come back",
+    _alone("wipe-ends-turn", "a retracted turn does not come back",
            "T-RETRACT-WIPE / MEANS.waits",
            replace(t.T_RETRACT_WIPE, effect={**t.no_slot, **t.turn_over})),
     _wrong("abort-requeues", "an aborted turn waits for its next try",
@@ -526,21 +526,21 @@ _LIFE = (
            "a retracted request without a session takes its output into the prompt",
            "T-PLAIN-RETRACT / INV-LIFE-STEP.prompt",
            becomes(t.T_PLAIN_RETRACT, (req.prompt, known))),
-    _alone("submit-matched", "a request is matched when it is queued",
+    _alone("submit-matched", "a request is matched as soon as it is submitted",
            "T-PLAIN-SUBMIT / INV-LIFE-STEP.begins",
            moving(becomes(t.T_PLAIN_SUBMIT, (req.phase, MATCHED), (req.locked, TRUE)),
                   point(0, 0))),
-    _alone("open-adopts", "a session that opens takes a request without one for its first turn",
+    _alone("open-adopts", "an opening session takes a request without a session as its first turn",
            "T-OPEN / INV-LIFE-STEP.kind",
            becomes(guarded(t.T_OPEN, closed=~session.open),
                    (req.kind, ite(is_plain, TURN, req.kind)), (session.inflight, is_plain))),
-    _alone("park-unmatched", "a turn that computed nothing yet is only matched again, not parked",
+    _alone("park-unmatched", "a turn without computed KV becomes matched again, not parked",
            "T-PARK / INV-LIFE-STEP.matched",
            becomes(
                t.T_PARK,
                (req.phase,
                 ite(slot.lent & conj(*(a == b for a, b in _both_lengths)), MATCHED, PARKED)))),
-    _alone("match-runs", "a request takes its row and runs when it is matched",
+    _alone("match-runs", "a request takes its row and runs at the match",
            "T-MATCH / INV-LIFE-STEP.runs",
            replace(
                becomes(moving(t.T_MATCH, *t.T_MATCH.memory, take_row(TRUE)), (req.phase, RUNNING),
@@ -548,30 +548,31 @@ _LIFE = (
                allows=replace(t.T_MATCH.allows, when=t.T_MATCH.allows.when & (rows.free >= 1)))),
     _wrong("restore-runs", "a turn on loan runs at once",
            "T-RESTORE / INV-LIFE-STEP.runs", becomes(t.T_RESTORE, (req.phase, RUNNING))),
-    _wrong("extend-parks", "a chunk that leaves something to prefill parks the request with it",
+    _wrong("extend-parks", "a chunk before the last parks the request in the same step",
            "T-EXTEND / INV-COVER-STEP.computes",
            becomes(t.T_EXTEND, (req.phase, ite(t.t < known, PARKED, RUNNING)))),
-    _alone("extend-parks-idle", "a chunk of nothing parks a request that was matched",
+    _alone("extend-parks-idle", "an empty chunk parks a matched request",
            "T-EXTEND / INV-LIFE-STEP.parked",
            becomes(t.T_EXTEND, (req.phase, ite((t.t == req.C) & (t.t < known), PARKED, RUNNING)))),
     _alone("doom-forgets-committed",
-           "a doomed turn leaves the slot its memory, and nothing committed in it",
+           "a doomed turn leaves the slot its memory without any committed KV",
            "T-DOOM / INV-KEEP-STEP.ends", becomes(t.T_DOOM, (slot.C, slot.Q))),
-    # Known and computed
+    # Known and computed tokens
     _wrong("retract-forgets-output", "a retracted turn starts its output again",
            "T-RETRACT / INV-COVER-STEP.keeps", becomes(t.T_RETRACT, (req.output, 0))),
-    _wrong("decode-tells-one", "a speculative round commits k and tells one",
+    _wrong("decode-tells-one", "a speculative round commits k tokens and reports one token",
            "T-DECODE / INV-COVER.req",
            becomes(t.T_DECODE, (req.output, req.output + minimum(t.k, 1)))),
     _alone("result-tells-fewer",
-           "a speculative result counts the KV of one token more than it tells (overlap)",
+           "a speculative result counts the KV of one token too many (overlap)",
            "T-RESULT / INV-COVER-STEP.rounds",
            replace(
                guarded(t.T_RESULT,
-                       n=(t.n >= 0) & (t.n >= t.k - 1) & (known + t.n <= req.C + t.k + 1),
-                       read=(req.C + t.k <= known + t.n) & (known - 1 <= req.C)),
+                       sampled=(t.sampled >= 0) & (t.sampled >= t.k - 1)
+                       & (known + t.sampled <= req.C + t.k + 1),
+                       read=(req.C + t.k <= known + t.sampled) & (known - 1 <= req.C)),
                allows=Allowance(
-                   t.T_RESULT.allows.when & (req.C + given(t.k) <= known + given(t.n))
+                   t.T_RESULT.allows.when & (req.C + given(t.k) <= known + given(t.sampled))
                    & (known - 1 <= req.C)))),
     _wrong("prefill-samples-early", "a token is sampled when a chunk is done, not the prompt",
            "T-EXTEND / INV-COVER-STEP.samples",
@@ -584,26 +585,26 @@ _LIFE = (
                & implies(t.sampled >= 1, t.t == known))),
     _wrong("prefill-past-row", "a prefill does not look at the row's width",
            "T-EXTEND / INV-ORDER.req", guarded(t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known))),
-    _alone("prefill-computes-sampled", "a prefill has KV of the token that it samples",
+    _alone("prefill-computes-sampled", "a prefill computes KV of its own sampled token",
            "T-EXTEND / INV-COVER-STEP.prefills",
            guarded(
                t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
                sampled=(t.sampled >= 0) & (t.sampled <= 1)
                & implies(t.sampled == 1, t.t >= known))),
     _alone("restore-samples",
-           "a prompt that is reused as a whole samples a token without computing one",
+           "a completely reused prompt samples a token without a computation",
            "T-RESTORE / INV-COVER-STEP.tells",
            becomes(t.T_RESTORE,
                    (req.output, req.output + ite(t.T_RESTORE.effect["req.C"] >= known, 1, 0)))),
-    _wrong("insert-samples", "an insert samples a token whose KV is there",
+    _wrong("insert-samples", "an insert samples a token that has KV already",
            "T-INSERT / INV-COVER-STEP.tells",
            becomes(t.T_INSERT, (req.output, req.output + ite(known <= req.C, 1, 0)))),
     _wrong("cursor-commits-slack",
-           "the cursor takes with it the KV of a known token that no round has computed",
+           "a step of the cursor commits KV of a known token without a round",
            "T-SWA-ADVANCE / INV-COVER-STEP.rounds",
            becomes(t.T_SWA_ADVANCE,
                    (req.C, ite((known - 1 == req.C) & (req.A > req.C), req.C + 1, req.C)))),
 )  # fmt: skip
-"""About sessions, requests and histories."""
+"""Errors in sessions, requests and histories."""
 
-WRONG: dict[str, Wrong] = {each.name: each for each in (*_MEMORY, *_LOCKS, *_LIFE)}
+WRONG: dict[str, Wrong] = {wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE)}

@@ -1,6 +1,6 @@
-// The toy of toy.py in another language, and without events: the least that a driver shows.
-// Needs Node.js and no package. With --bug it forgets something else than toy.py:
-// slotproof run --engine "cmd:node toy.js --bug" says what.
+// The toy of toy.py in another language and without events: the minimum for a driver.
+// Needs Node.js and no package. With --bug it has another bug than toy.py, reported by
+// slotproof run --engine "cmd:node toy.js --bug"
 "use strict";
 
 const BUG = process.argv.includes("--bug");
@@ -30,7 +30,7 @@ class Engine {
     const home = this.sessions.get(session);
     const prompt = [...(home ? home.history : []), ...tokens];
     const most = Math.min(this.config.context_len, this.config.total_tokens);
-    const busy = home && home.turn && !BUG; // with the bug a second turn displaces the first
+    const busy = home && home.turn && !BUG; // with the bug, a second turn displaces the first
     if (!home || busy || !prompt.length || prompt.length + max_new > most)
       return this.tell("finish", { rid, reason: "abort", tokens: [], message: "not possible" });
     home.turn = { rid, prompt, max_new, stop, output: [] };
@@ -76,13 +76,13 @@ class Engine {
     const need = turn.prompt.length + turn.max_new - home.at.length;
     for (const idle of this.sessions.values())
       if (idle.slot && idle !== home && this.free.length < need) this.giveBack(idle);
-    if (home.slot) { // the last known token is computed again: its logits are needed
+    if (home.slot) { // the last known token is computed again for its logits
       this.free.push(...home.at.splice(Math.min(home.at.length, turn.prompt.length - 1)));
     } else home.row = this.rows.pop();
     home.running = true;
   }
 
-  forward(sid, home) { // write KV where there is none, sample a token
+  forward(sid, home) { // write missing KV, sample a token
     const turn = home.turn;
     if (!home.running) this.admit(home, turn);
     const known = [...turn.prompt, ...turn.output];
@@ -131,7 +131,7 @@ class Engine {
   }
 }
 
-// The driver: a message a line, an answer a line.
+// The driver: one message and one answer per line.
 
 const isText = (value) => typeof value === "string";
 const isCount = (value) => Number.isInteger(value) && value >= 0;

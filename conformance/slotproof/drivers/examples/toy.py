@@ -1,8 +1,8 @@
-"""A whole driver in one file: a toy engine and the messages around it. Standard library only.
+"""Complete driver in one file: a toy engine and its messages. Standard library only.
 
-The engine keeps session slots in pages of one token. It has no prefix tree, runs one turn at
-a time and drops the slots of other sessions for room. With `--bug` it forgets something;
-`slotproof run --engine "cmd:python toy.py --bug"` says what.
+The engine stores session slots in pages of one token. It has no prefix tree, runs one turn at a
+time, and frees memory by discarding the slots of other sessions. With `--bug` it has a bug, which
+`slotproof run --engine "cmd:python toy.py --bug"` finds.
 """
 
 import json
@@ -11,26 +11,26 @@ import traceback
 import zlib
 
 BUG = "--bug" in sys.argv
-NO_TREE = {"u": 0, "swa_u": 0}  # what locks of a prefix tree would move
+NO_TREE = {"u": 0, "swa_u": 0}  # Number of unlocked tokens in a prefix tree.
 
 
 class Session:
     def __init__(self):
         self.history, self.turn, self.running = [], None, False
-        self.slot, self.row, self.at = False, -1, []  # at[i]: the KV index of position i
+        self.slot, self.row, self.at = False, -1, []  # at[i] is the KV index of position i.
 
 
 class Engine:
     def __init__(self, config, seed):
         self.config, self.seed, self.iter = config, seed, 0
         self.free, self.rows = list(range(config["total_tokens"])), list(range(config["rows"]))
-        self.sessions, self.queue, self.inbox = {}, [], []  # the first in the queue runs
+        self.sessions, self.queue, self.inbox = {}, [], []  # The first request in the queue runs.
         self.messages, self.events = [], []
 
-    def tell(self, type, **fields):  # what a client hears
+    def tell(self, type, **fields):  # messages to clients
         self.messages.append({"type": type, **fields})
 
-    def event(self, transition, sid, rid=None, **parameters):  # what the spec hears
+    def event(self, transition, sid, rid=None, **parameters):  # events for the spec
         self.events.append([transition, sid, rid, parameters])
 
     def open(self, session):
@@ -73,7 +73,7 @@ class Engine:
     def give_back(self, home, keep_slot=False):
         self.free += home.at
         self.rows += [home.row] if home.row >= 0 else []
-        if not keep_slot:  # with the bug a slot stays that describes pages which are free
+        if not keep_slot:  # with the bug, the slot still describes free pages
             home.slot, home.row, home.at = False, -1, []
 
     def step(self):
@@ -90,16 +90,16 @@ class Engine:
             if idle.slot and idle is not home and len(self.free) < need:
                 self.give_back(idle)
                 self.event("T-DISCARD", other, **NO_TREE)
-        if home.slot:  # lent to the turn, but for the last known token: its logits are needed
+        if home.slot:  # lent to the turn, which computes the last known token again for its logits
             keep = min(len(home.at), len(turn["prompt"]) - 1)
             self.free, home.at = self.free + home.at[keep:], home.at[:keep]
             self.event("T-RESTORE", sid, turn["rid"])
         else:
             home.row = self.rows.pop()
-            self.event("T-MATCH", sid, turn["rid"], m=0, **NO_TREE)
+            self.event("T-MATCH", sid, turn["rid"], m=0, locked=0, swa_locked=0)
         home.running = True
 
-    def forward(self, sid, home):  # write KV where there is none, sample a token
+    def forward(self, sid, home):  # Compute the missing KV, then sample a token.
         turn = home.turn
         if not home.running:
             self.admit(sid, home, turn)
@@ -173,7 +173,7 @@ class Engine:
                 for sid, home in self.sessions.items()
                 if home.turn
             },
-            "checker": {  # the engine's own check: here it is written as part of the toy
+            "checker": {  # The engine's own check is part of the toy, too.
                 "ran": True,
                 "level": 1,
                 "verdict": "leak" if leak else "ok",
@@ -191,7 +191,7 @@ def hashed(tokens):
     return zlib.crc32(",".join(map(str, tokens)).encode())
 
 
-# The driver: a message a line, an answer a line. `usage`: it made no sense, nothing changed.
+# The driver answers each line with one line. After `usage`, the message changed nothing.
 
 FIELDS = {
     "open": {"session": str},

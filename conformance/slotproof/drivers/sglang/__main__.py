@@ -1,9 +1,9 @@
-"""Starts the driver in the environment of a build: `ENV/bin/python …/drivers/sglang`.
+"""Entry point of the driver in the environment of a build: `ENV/bin/python …/drivers/sglang`.
 
-Python looks for modules beside the program it runs, so the package below needs no installing.
+Python searches the program's folder for modules, so the package needs no installation.
 """
 
 from slotproof_sglang.main import main  # type: ignore[import-not-found]  # found as it is run
 
-if __name__ == "__main__":  # a build may start processes that import this file again
+if __name__ == "__main__":  # A build may start processes that import this file again.
     main()

@@ -1,4 +1,4 @@
-"""SGLang's record. Only slotproof imports this module: the driver runs without slotproof."""
+"""SGLang's family record. Only slotproof imports this module: the driver runs without slotproof."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.family import Played, family
 
 _ROUNDS = Version("0.5.15")
-"""The first release whose rounds the script can answer."""
+"""First release whose speculative rounds the script can replay."""
 _BY_HAND = Version("0.5.12")
-"""Up to this one the driver has no rounds either."""
+"""Last release for which the driver runs no speculative rounds."""
 
 
 def _release(trace: Played) -> Version:
@@ -21,7 +21,7 @@ def _release(trace: Played) -> Version:
 
 
 def _rounds(trace: Played) -> dict[str, Any]:
-    """Arguments that are no field of a configuration."""
+    """Return the arguments of the script that are not fields of a configuration."""
     draft = trace.config.draft if _release(trace) > _BY_HAND else 0
     topk = trace.config.topk if draft else 0
     reserve = trace.config.reserve / 100
@@ -39,34 +39,34 @@ def _unlike(trace: Played) -> str | None:
     if config.retract != "keep" or config.aligned_reuse:
         return "its configuration is not SGLang's"
     if config.options:
-        return f"the script has no option of a server, and the trace needs {config.options[0]}"
+        return f"the script has no server options, but the trace needs {config.options[0]}"
     return None
 
 
 def _lacks(trace: Played, index: int) -> str | None:
-    """SGLang aborts whoever's id begins so, where the driver ends ids with a mark of its own.
+    """Return the reason why the script can't replay a command, or None.
 
-    Of several requests the driver retracts one, and the harness all that run.
+    Unlike the driver, it aborts each ID that begins with the given ID, and retracts all requests.
     """
     command = trace.rows[index].command
     if command["do"] == "abort":
         rid = command["rid"]
         sent = {row.command["rid"] for row in trace.rows if row.command["do"] == "submit"}
         if any(other != rid and other.startswith(rid) for other in sent):
-            return f"an abort of {rid} aborts every request whose id begins so"
+            return f"an abort of {rid} aborts every request with this prefix of the ID"
     if command["do"] == "retract":
         before = trace.rows[index - 1].requests if index else {}
-        running = [each for each in before.values() if each.get("phase") == "running"]
+        running = [request for request in before.values() if request.get("phase") == "running"]
         if len(running) > 1 or not trace.states:
-            return "it retracts one of several requests, and the script can only retract all"
+            return "it retracts one of several requests, but the script can only retract all"
     return None
 
 
 def _refuses(trace: Played, command: Command) -> str | None:
-    """As `TokenizerManager` and `GenerateReqInput` look at it: a turn by its own tokens."""
+    """Return why `TokenizerManager` or `GenerateReqInput` refuses a turn's own tokens, or None."""
     tokens, new, context = len(command["tokens"]), command["max_new"], trace.config.context_len
     if tokens and tokens + new > context:
-        return f"{tokens} tokens and {new} new ones are more than the context of {context}"
+        return f"{tokens} tokens and {new} new tokens exceed the context of {context}"
     return None if tokens else "“input_ids cannot be empty”"
 
 

@@ -1,8 +1,8 @@
-"""Switches the recorder on: `PYTHONPATH=…/drivers/sglang SLOTPROOF_RECORD=/path/log.jsonl`.
+"""Switch for the recorder: `PYTHONPATH=…/drivers/sglang SLOTPROOF_RECORD=/path/log.jsonl`.
 
-Every Python with this folder on its path loads this file, so it does next to nothing: it
-waits for the import of SGLang's scheduler, and only where a log was asked for. Another
-`sitecustomize` further down the path is loaded as well.
+Every Python that has this folder on its path loads this file, so the file does little. If a log is
+requested, it waits for the import of SGLang's scheduler. Another `sitecustomize` further along the
+path is loaded, too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SCHEDULER = "sglang.srt.managers.scheduler"
 
 
 class Finder:
-    """Finds nothing itself; has the scheduler's module hooked once it was executed."""
+    """Import finder that finds no module. It hooks the scheduler's module after execution."""
 
     def __init__(self) -> None:
         self.looking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The spec that the other finders give, with one more step after its module."""
+        """Return the spec from the other finders. Its loader gets the hook."""
         del path, target
         if name != SCHEDULER or self.looking:
             return None
@@ -48,7 +48,7 @@ class Finder:
 
 
 def hook(module: Any) -> None:
-    """Load the recorder and let it hook the scheduler; a failure must not stop the server."""
+    """Load the recorder and hook the scheduler. Failures must not stop the server."""
     try:
         importlib.import_module("slotproof_sglang.recording.hooks").hook(module)
     except Exception as error:
@@ -56,7 +56,7 @@ def hook(module: Any) -> None:
 
 
 def load_next() -> None:
-    """The `sitecustomize` that this one hides, if there is one."""
+    """Load the next `sitecustomize` on the path, if any."""
     rest = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
     if spec is not None and spec.loader is not None:

@@ -1,6 +1,6 @@
-"""Starts the driver in the environment of a build: `ENV/bin/python …/drivers/vllm`.
+"""Entry point of the driver in the environment of a build: `ENV/bin/python …/drivers/vllm`.
 
-Python looks for modules beside the program it runs, so the package below needs no installing.
+Python searches the program's folder for modules, so the package needs no installation.
 """
 
 from slotproof_vllm.main import main  # type: ignore[import-not-found]  # found as it is run

@@ -1,7 +1,7 @@
-"""One module per oracle: each looks at one observation and yields violations.
+"""Oracles, one per module. An oracle judges one observation and yields violations.
 
-An oracle is a function of an :class:`~slotproof.lockstep.observation.Observation`.
-:data:`ORACLES` lists them in the order in which their findings are reported.
+Each oracle is a function of an :class:`~slotproof.lockstep.observation.Observation`.
+:data:`ORACLES` lists them in the order in which reports show them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

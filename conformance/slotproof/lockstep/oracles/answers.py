@@ -14,14 +14,14 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         rid = message["rid"]
         if (sent := seen.client.requests.get(rid)) is None:
-            yield violated("INV-ANSWER.once", "an answer to {rid}, which nobody sent", rid=rid)
+            yield violated("INV-ANSWER.once", "{rid} was answered, but no client sent it", rid=rid)
         elif sent.answers > 1:
-            words, times = "{rid} was answered {engine} times", sent.answers
+            words, times = "{rid} was answered {engine} times, expected once", sent.answers
             yield violated("INV-ANSWER.once", words, rid=rid, spec=1, engine=times)
     if seen.snapshot["requests"] or seen.client.unread:
         return
     for rid, sent in seen.client.requests.items():
         if not sent.answers:
-            words = "{rid} is not in the engine any more and was never answered"
+            words = "{rid} left the engine without an answer, expected one"
             yield violated("INV-ANSWER.never_silent", words, rid=rid)
             return

@@ -1,4 +1,4 @@
-"""INV-CONTENT: the KV at each committed position, and the tokens that come of it."""
+"""INV-CONTENT: the KV at every committed position, and the tokens that the engine computed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from slotproof.lockstep.observation import Observation, Owner, Violation, violated
 from slotproof.lockstep.oracles.contract import aborted_unasked
 
-STORED_RIGHT = "the KV that was looked at is right"
-"""Said of a wrong answer of an engine that shows its KV."""
+STORED_RIGHT = "the KV in the snapshot is correct"
+"""End of a violation's sentence if the snapshots show the KV and the KV is correct."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -17,10 +17,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for rid, expected in seen.recompute.items():
         sent = seen.client.requests[rid]
         if aborted_unasked(seen, sent) and len(sent.output) <= 1 + seen.config.draft:
-            continue  # of a round on another prompt: INV-ANSWER.unasked says that it was refused
+            continue  # Its tokens may be of another prompt: INV-ANSWER.unasked reports the abort.
         seen.coverage.checked["INV-CONTENT"] += 1
         output = sent.output
-        assert isinstance(output, list)  # else nobody could have computed it again
+        assert isinstance(output, list)  # hidden tokens can't be recomputed
         pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
@@ -42,7 +42,7 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
             if stamped != position or (position < len(known) and token != known[position]):
                 should = known[position] if position < len(known) else None
                 words = "position {at} of {owners} holds the KV of token {engine} at {stamped}, "
-                words += f"not of {'its token' if should is None else should} at {{at}}"
+                words += f"expected {'its token' if should is None else should} at {{at}}"
                 yield violated(
                     "INV-CONTENT.stamp",
                     words,
@@ -56,7 +56,7 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
 
 
 def _known(seen: Observation, owner: Owner) -> list[int] | None:
-    """The tokens that the owner's KV is for, as far as clients know them."""
+    """Return the tokens whose KV the owner should hold, or None if the clients do not know them."""
     kind, name = owner.holder
     if kind == "slot":
         known = seen.client.history.get(name)

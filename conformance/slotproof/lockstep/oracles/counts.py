@@ -1,8 +1,8 @@
-"""INV-SUM-*, INV-ONCE and every other state invariant, evaluated on the snapshot.
+"""INV-SUM-*, INV-ONCE and all other invariants of states, evaluated on the snapshot.
 
-Two figures of each kind: those that ownership gives (slots, requests and their
-lengths), and those that the engine's own checker reported. The equation must
-hold for both, and they must be the same.
+Each pool's terms are known twice. Ownership gives one set of values, from slots, requests and their
+lengths. The engine's own check reports the other set. The equation must hold for each set, and the
+two sets must be equal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import NO_ROW
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
-"""The pool that an equation is about."""
+"""Pool that each equation is about."""
 _OF_ALL = {*EQUATIONS, "INV-ROWS", "INV-DRAIN", "INV-LOCK"}
-"""Broken for every actor at once: they say nothing of the one that is looked at first."""
+"""Invariants about all actors together. Their violations name no session or request."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -55,7 +55,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _held_rows(seen: Observation) -> Iterator[Violation]:
-    """The rows that slots hold, as the engine counts them; KV on loan as in `expected_report`."""
+    """Check the engine's count of rows held by slots. Loans count as in `expected_report`."""
     said, snapshot = seen.snapshot["checker"].get("held_rows"), seen.snapshot
     if said is None or not snapshot["checker"]["ran"]:
         return
@@ -69,7 +69,7 @@ def _held_rows(seen: Observation) -> Iterator[Violation]:
 
 
 def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None) -> Violation:
-    """A state invariant that does not hold, as the actor sees it."""
+    """Return the violation of a state invariant, with the values of the actor."""
     writer = seen.world.writers.get(actor or "")
     if invariant in EQUATIONS:
         return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
@@ -85,7 +85,7 @@ def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None)
 def _sum(
     invariant: str, conjunct: str, share: Mapping[str, int], writer: str | None = None
 ) -> Violation:
-    """The equation of a pool, where it does not add up."""
+    """Return the violation of a pool's equation."""
     terms = [share[term] for term in TERMS]
     words = f"{{pool}}: {{terms}} = {{engine}}, not {{spec}} ({' + '.join(TERMS)})"
     return violated(
@@ -100,9 +100,9 @@ def _sum(
 
 
 def _count(seen: Observation) -> None:
-    """Which clauses there was something to evaluate on."""
+    """Count the clauses that could be judged in this observation."""
     actors, owners = bool(seen.world.actors), bool(seen.owners)
-    for invariants, there in (
+    for invariants, applies in (
         (["INV-ROWS"], True),
         (["INV-ABSENT", "INV-KIND", "INV-TOKENS"], actors),
         (["INV-DRAIN"], not actors),
@@ -112,16 +112,16 @@ def _count(seen: Observation) -> None:
         (["INV-ORDER", "INV-ALIGN", "INV-COVER"], owners),
         (["INV-CURSOR", "INV-WINDOW"], owners and seen.config.window),
     ):
-        for invariant in invariants if there else ():
+        for invariant in invariants if applies else ():
             seen.coverage.checked[invariant] += 1
 
 
 def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[int, int]:
-    """held and uncached as this engine's profile reports KV on loan.
+    """Return held and uncached tokens, with KV on loan counted as the engine's profile says.
 
-    Where KV on loan is reported as held, so may be that of a turn which has no
-    slot yet, of a doomed one and of a stub: the session's record is there from the first
-    prefill on. What is reported as held then decides, within those bounds.
+    An engine that reports KV on loan as held may count more requests so: stubs, doomed turns and
+    turns without a slot. Its record of the session exists from the first prefill on. Any reported
+    number of held tokens that this allows is accepted.
     """
     held, uncached = seen.shares[pool]
     if seen.world.constants.profile.choices["loan"] == "uncached":
@@ -129,26 +129,26 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
     index = 1 if pool == "full" else 3
     sessions = {f"/{rid}" for rid in _for_sessions(seen)}
     shares = seen.world.shares.items()
-    turns = {key: each[index] for key, each in shares if key[0] != "/" or key in sessions}
+    turns = {key: share[index] for key, share in shares if key[0] != "/" or key in sessions}
     least = sum(tokens for key, tokens in turns.items() if key in seen.lent_slots)
     moved = min(max(reported_held - held, least), sum(turns.values()))
     return held + moved, uncached - moved
 
 
 def _for_sessions(seen: Observation) -> dict[str, RequestView]:
-    """Requests that were sent to a session, taken by it or not."""
+    """Return the requests sent to a session, even if the session did not accept them."""
     requests = seen.snapshot["requests"].items()
     return {rid: view for rid, view in requests if view["kind"] != "plain"}
 
 
 def _figures(seen: Observation, actor: str) -> str:
-    """The lengths of the actor."""
+    """Return the lengths of an actor's slot, turn or request."""
     requests = seen.snapshot["requests"]
     if actor.startswith("/"):
         return _lengths(requests.get(actor[1:]))
     slot = _lengths(seen.snapshot["slots"].get(actor))
-    of = (each for each in requests.values() if each["session"] == actor)
-    turn = next((each for each in of if each["kind"] != "stub"), None)
+    of = (request for request in requests.values() if request["session"] == actor)
+    turn = next((request for request in of if request["kind"] != "stub"), None)
     return f"slot {slot}, turn {_lengths(turn)}"
 
 

@@ -1,4 +1,4 @@
-"""INV-CHECKER: the engine's own check ran, covers every pool, and is right."""
+"""INV-CHECKER: the engine's own memory check runs, covers every pool, and reports the truth."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from slotproof.protocol.snapshot import CheckerView
 from slotproof_model.spec.memory import Move
 from slotproof_model.spec.state import NO_ROW
 
-BATCHES = transitions_where(lambda each: each.stage == "run") & moving(Move.ALLOC)
-"""A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
+BATCHES = transitions_where(lambda transition: transition.stage == "run") & moving(Move.ALLOC)
+"""Transitions of a batch. By now its requests may have finished, or may be between two chunks."""
 KEPT = 100
-"""Lines that an engine keeps at least, where it keeps any."""
+"""Number of log lines that an engine must store before it may drop the oldest."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -31,30 +31,30 @@ def judge(seen: Observation) -> Iterator[Violation]:
     ]
     if not check["ran"]:
         if ran and check["level"] > 0:
-            words = "a batch ran ({who}) and the check did not"
+            words = "a batch ran ({who}), but the check did not"
             yield violated("INV-CHECKER.ran", words, who=all_of(dict.fromkeys(ran)))
         return
     seen.coverage.checked["INV-CHECKER"] += 1
     for pool in seen.snapshot["pools"]:
         if pool not in check["pools"]:
-            words = "the check does not look at the {pool} pool"
+            words = "the engine's check leaves out the {pool} pool"
             yield violated("INV-CHECKER.covers", words, pool=pool)
             continue
         theirs: Mapping[str, Any] = check["pools"][pool]
         held, uncached = expected_report(seen, pool, theirs["held"])
-        mine = {**seen.figures(pool), "held": held, "uncached": uncached}
-        if wrong := [name for name in mine if mine[name] != theirs[name]]:
-            words = "{pool}: the check says {theirs}, ownership gives {mine} ({names})"
+        ours = {**seen.figures(pool), "held": held, "uncached": uncached}
+        if wrong := [name for name in ours if ours[name] != theirs[name]]:
+            words = "{pool}: the check reports {theirs}, ownership gives {mine} ({names})"
             yield violated(
                 "INV-CHECKER.figures",
                 words,
                 pool=pool,
                 variable=f"{pool}.{wrong[0]}",
-                spec=mine[wrong[0]],
+                spec=ours[wrong[0]],
                 engine=theirs[wrong[0]],
-                theirs=tuple(theirs[name] for name in mine),
-                mine=tuple(mine.values()),
-                names=", ".join(mine),
+                theirs=tuple(theirs[name] for name in ours),
+                mine=tuple(ours.values()),
+                names=", ".join(ours),
             )
     yield from _counted(seen, check)
     yield from _log(check, seen.previous["checker"].get("kept", 0))
@@ -63,39 +63,39 @@ def judge(seen: Observation) -> Iterator[Violation]:
         pool = EQUATIONS[min(broken & EQUATIONS.keys())]
         share = seen.figures(pool)
         had, total = sum(share[term] for term in TERMS), share["total"]
-        words = "{pool}: there are {engine} of {spec} tokens, the check says ok"
+        words = "{pool}: {engine} of {spec} tokens are accounted for, but the check reports ok"
         yield violated("INV-CHECKER.verdict", words, pool=pool, spec=total, engine=had)
     if check["verdict"] == "off":
-        yield violated("INV-CHECKER.verdict", "the check ran, and it has no verdict")
+        yield violated("INV-CHECKER.verdict", "the check ran without a verdict")
     if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
-        words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
+        words, said = "no clause is broken, the check reports: {said}", check["message"] or "leak"
         yield violated("INV-CHECKER.alarm", words, said=said)
 
 
 def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
-    """Whose KV it added; where KV on loan is the slot's, requests do not say."""
+    """Check the requests counted by the check. Skipped if it counts KV on loan as the slot's."""
     if "counted" not in check or seen.world.constants.profile.choices["loan"] != "uncached":
         return
     times = Counter(check["counted"])
     for rid, request in seen.snapshot["requests"].items():
         due = int(request["row"] != NO_ROW)
         if not due <= times.get(rid, 0) <= 1:
-            words = "the check counts {rid} {engine} times, {spec} is right"
+            words = "the check counts {rid} {engine} times, expected {spec}"
             yield violated("INV-CHECKER.counted", words, rid=rid, spec=due, engine=times[rid])
 
 
 def _log(check: CheckerView, before: int) -> Iterator[Violation]:
-    """What it logs, by its level. ``before``: lines that were kept until now."""
+    """Check the lines logged at this level. ``before``: number of lines stored earlier."""
     logged, kept = check.get("logged"), check.get("kept")
     if logged is None or kept is None:
         return
     level = check["level"]
-    words = f"level {level}: {logged} lines logged, {kept} kept, {before} kept before; {{due}}"
+    words = f"level {level}: {logged} lines logged, {kept} stored, {before} stored before; {{due}}"
     if check["verdict"] == "leak":
         least = min(before + 1, KEPT)
         if logged < least:
-            yield violated("INV-CHECKER.dump", words, due=f"{least} are to be logged")
+            yield violated("INV-CHECKER.dump", words, due=f"expected {least} logged")
     elif (logged, kept) != (0, max(kept, before, 1)) if level == 1 else not logged:
-        most = f"0 are to be logged, {max(before, 1)} kept"
-        due = most if level == 1 else "each check is to be logged"
+        most = f"expected 0 logged, {max(before, 1)} stored"
+        due = most if level == 1 else "expected a line per check"
         yield violated("INV-CHECKER.level", words, due=due)

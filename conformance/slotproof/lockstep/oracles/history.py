@@ -1,5 +1,5 @@
-"""INV-HISTORY and INV-INFLIGHT.one: what sessions remember is what clients were told, and what is
-computed is what they asked."""
+"""INV-HISTORY and INV-INFLIGHT.one: a session's history has the tokens that its client received,
+and a turn's prompt continues that history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.protocol.snapshot import differ, token_hash
 
-_HASHES = ": the hash is {said}, theirs {right}"
+_HASHES = ": the hash is {said}, expected {right}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -18,9 +18,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
-            words = "{session} remembers {engine} tokens, its client {spec}"
+            words = "{session} has {engine} tokens of history, expected {spec}"
         elif differ(session["hash"], expected):
-            words = "{session} remembers other tokens than its client ({spec} of them)" + _HASHES
+            words = "{session} has {spec} tokens of history, but not those of its client" + _HASHES
         else:
             continue
         yield violated(
@@ -41,8 +41,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         prompt = seen.client.prompt_of(rid)
         if prompt is not None and differ(request["hash"], prompt):
-            words = "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
-            words += "" if len(prompt) != request["prompt"] else ", and others" + _HASHES
+            words = "the prompt of {rid} has {engine} tokens, history and new tokens are {spec}"
+            words += "" if len(prompt) != request["prompt"] else " other tokens" + _HASHES
             yield violated(
                 "INV-HISTORY.prompt",
                 words,
@@ -56,13 +56,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:
-            words = "{session} has {engine} unfinished turns"
+            words = "{session} has {engine} unfinished turns, expected at most one"
             yield violated("INV-INFLIGHT.one", words, session=sid, spec=1, engine=count)
 
 
 def _whole(seen: Observation, rid: str) -> bool:
-    """Whether it is a request without a session, and none that is refused for its length: of such
-    a one an engine may have left a part only."""
+    """Return True for a request without a session whose prompt fits into context and pool. An
+    engine may truncate a longer prompt before refusing the request."""
     sent = seen.client.requests.get(rid)
     most = min(seen.config.context_len, seen.config.total_tokens) - seen.capabilities.margin
     return sent is not None and sent.session is None and len(sent.tokens) <= most

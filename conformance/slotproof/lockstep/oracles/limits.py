@@ -1,4 +1,4 @@
-"""INV-LIMIT: batches are no larger than the configuration allows."""
+"""INV-LIMIT: no batch is larger than the configuration allows."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if count:
         seen.coverage.checked["INV-LIMIT"] += 1
     if count > most:
-        words = "{engine} requests run; {spec} may"
+        words = "{engine} requests run at once, the limit is {spec}"
         yield violated("INV-LIMIT.running", words, spec=most, engine=count)
-    # A prefill's length where its beginning is known for certain: matched, or parked.
+    # Only a match, or a parked request, shows where a prefill begins.
     parked = seen.previous["requests"].items()
     begins = {rid: view["C"] for rid, view in parked if view["phase"] == "parked"}
     for _, sid, rid, params in seen.snapshot.get("events", []) if seen.config.chunk else ():
         if rid is None:
             continue
-        if "m" in params:  # it was matched
+        if "m" in params:  # a match
             begins[rid] = params["m"]
-        elif "t" in params and rid in begins:  # it was extended
+        elif "t" in params and rid in begins:  # an extend
             length, most = params["t"] - begins.pop(rid), seen.config.chunk
             if length > most:
-                words = "{rid}: {engine} tokens are prefilled at once; {spec} may"
+                words = "{rid}: {engine} tokens are prefilled at once, the limit is {spec}"
                 yield violated(
                     "INV-LIMIT.chunk", words, session=sid, rid=rid, spec=most, engine=length
                 )

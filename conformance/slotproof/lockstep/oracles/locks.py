@@ -1,7 +1,7 @@
-"""INV-LOCK.count: each tree page is locked once for each prefix that covers it.
+"""INV-LOCK.count: each tree page has one lock per prefix that contains the page.
 
-In the sliding-window pool an engine need only lock what the next token's window still
-reaches of a prefix, and may lock all of it: there the count lies between the two.
+In the sliding-window pool an engine may lock the whole prefix, or only the pages in the next
+token's window. The lock count must lie between the two.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES
 
 _COVERED = "tree page {page} is locked {engine} times, {spec} prefixes cover it"
-_WORDS = {"full": _COVERED, "swa": "swa: " + _COVERED + ", the windows of {least} still reach it"}
+_WORDS = {"full": _COVERED, "swa": "swa: " + _COVERED + " and the windows of {least} reach it"}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     snapshot = seen.snapshot
     if any(request["phase"] == "matched" for request in snapshot["requests"].values()):
-        return  # a match without a row yet: which pages it locks is not shown
+        return  # The snapshot does not show which pages a match without a row has locked.
     seen.coverage.checked["INV-LOCK"] += 1
     if judge in seen.quiet:
         return
@@ -27,7 +27,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if not (tree := snapshot["tree"].get(pool, ())):
             continue
         most = _covering(seen, pool)
-        # In the other pool, from the first position that the window reaches.
+        # In the sliding-window pool, the least count takes only the pages inside the window.
         least = most if pool == "full" else _covering(seen, pool, seen.config.window)
         for page, locks in tree:
             if not least.get(page, 0) <= locks <= most.get(page, 0):
@@ -44,7 +44,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _covering(seen: Observation, pool: str, window: int | None = None) -> dict[int, int]:
-    """Return by page how many prefixes, or their windows if one is given, cover it."""
+    """Return, for each page, the number of prefixes, or of windows of prefixes, that contain it."""
     size, times = seen.config.page_size, dict[int, int]()
     for owner in seen.owners:
         start = 0 if window is None else max(0, owner.C - window)

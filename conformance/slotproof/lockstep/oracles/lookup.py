@@ -1,7 +1,7 @@
-"""INV-LOOKUP: a page that is found by a key holds the tokens that the key is of.
+"""INV-LOOKUP: a lookup key leads to a page that holds the tokens of the key.
 
-Keys say whatever the engine makes of a prefix, a hash say: two are compared, and nothing else is
-known of them. A page that holds other tokens is told here before anybody matches it.
+A key is the engine's own name of a prefix, such as a hash. Keys are only compared for equality.
+Wrong pages are reported even if no request has matched them yet.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for pool, lookup in seen.snapshot.get("lookup", {}).items():
         seen.coverage.checked["INV-LOOKUP"] += 1
         tree = {page for page, _ in seen.snapshot["tree"].get(pool, ())}
-        found = {page for _, page in lookup["finds"]}
-        if tree - found:
-            words = "{pool}: page {page} is in the tree, and no key leads to it"
-            yield violated("INV-LOOKUP.found", words, pool=pool, page=min(tree - found))
-        if found - tree:
-            words = "{pool}: a key leads to page {page}, which is not in the tree"
-            yield violated("INV-LOOKUP.there", words, pool=pool, page=min(found - tree))
+        leads_to = {page for _, page in lookup["finds"]}
+        if tree - leads_to:
+            words = "{pool}: page {page} is in the tree, but no key finds it"
+            yield violated("INV-LOOKUP.found", words, pool=pool, page=min(tree - leads_to))
+        if leads_to - tree:
+            words = "{pool}: a key finds page {page}, which is not in the tree"
+            yield violated("INV-LOOKUP.there", words, pool=pool, page=min(leads_to - tree))
         holds: dict[int, set[int]] = {}
         for key, page in lookup["holds"]:
             holds.setdefault(page, set()).add(key)
         if wrong := [page for key, page in lookup["finds"] if key not in holds.get(page, ())]:
-            words = "{pool}: page {page} is found by the key of tokens whose KV it does not hold"
+            words = "{pool}: a key finds page {page}, which holds the KV of other tokens"
             yield violated("INV-LOOKUP.holds", words, pool=pool, page=min(wrong))

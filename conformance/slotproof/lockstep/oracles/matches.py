@@ -1,4 +1,4 @@
-"""INV-MATCH: the tree gets what is computed, and what it has of a prompt is found."""
+"""INV-MATCH: computed KV goes to the tree, and requests match all that the tree has of a prompt."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.lockstep.published import PUBLISHES, known_tokens, transitions_where
 from slotproof.protocol.snapshot import RequestView
 
-_EVERYS = transitions_where(lambda each: each.course == "every request")
-(MATCHES,) = (_EVERYS - PUBLISHES) & transitions_where(lambda each: each.stage == "match")
-(SHARES,) = _EVERYS & PUBLISHES & transitions_where(lambda each: each.stage == "run")
-(LEAVES,) = _EVERYS & PUBLISHES & transitions_where(lambda each: each.stage == "finish")
-"""What a request without a slot does with the tree: it matches, shares its prompt, and leaves what
-it has when it ends."""
+_EVERYS = transitions_where(lambda spec: spec.course == "every request")
+(MATCHES,) = (_EVERYS - PUBLISHES) & transitions_where(lambda spec: spec.stage == "match")
+(SHARES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "run")
+(LEAVES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "finish")
+"""Transitions of a request without a slot: match, share the prompt, leave the KV in the tree."""
 WHOLE = "whole matches"
-"""What an engine names in ``not_observed`` whose cache may be used less than it could."""
+"""Name in ``not_observed`` of an engine that may match less than its tree has."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -28,23 +27,23 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if transition != MATCHES:
             continue
         prompt, _ = known_tokens(rid or "", seen.previous, now, seen.client)
-        there, matched = published.longest(prompt, reserve), params.get("m", 0)
-        if seen.config.logprobs:  # those of a whole prompt take that it is computed
+        in_tree, matched = published.longest(prompt, reserve), params.get("m", 0)
+        if seen.config.logprobs:  # For its logprobs, a prompt is computed as a whole.
             continue
-        seen.coverage.checked["INV-MATCH"] += there > 0
-        if matched < there:
-            words = "{rid} matched {engine} tokens of its prompt, and {spec} are in the tree"
+        seen.coverage.checked["INV-MATCH"] += in_tree > 0
+        if matched < in_tree:
+            words = "{rid} matched {engine} tokens of its prompt, but {spec} are in the tree"
             yield violated(
-                "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=there, engine=matched
+                "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=in_tree, engine=matched
             )
     published.learn(seen.previous, now, seen.client)
-    if not seen.config.window:  # what has left its window can't be shared
+    if not seen.config.window:  # KV that has left the window can't be shared.
         yield from _shared(seen)
         yield from _left(seen)
 
 
 def _shared(seen: Observation) -> Iterator[Violation]:
-    """Of who goes on decoding, the prompt. A turn's goes there when, and if, its slot does."""
+    """Check that the tree has the prompt of each decoding request without a session."""
     if SHARES not in seen.capabilities.transitions:
         return
     now = seen.snapshot
@@ -55,7 +54,7 @@ def _shared(seen: Observation) -> Iterator[Violation]:
             continue
         whole = seen.published.whole(request["prompt"])
         if request["Q"] < whole and before["C"] < request["C"]:
-            words = "{rid} decodes, {engine} tokens of its prompt are in the tree, not {spec}"
+            words = "{rid} decodes with {engine} tokens of its prompt in the tree, expected {spec}"
             yield violated("INV-MATCH.prompt", words, rid=rid, spec=whole, engine=request["Q"])
 
 
@@ -64,8 +63,8 @@ def _decodes(request: RequestView) -> bool:
 
 
 def _left(seen: Observation) -> Iterator[Violation]:
-    """Of who was answered, all but the last token, which has no KV; and but for the last rounds,
-    where a round's tokens become known after it, or after the next one began."""
+    """Check that a finished request left its tokens in the tree. Two groups are exempt: the last
+    token, which has no KV, and tokens of the last rounds, which may be known too late."""
     draft, overlap = seen.config.draft, seen.config.overlap
     late = 1 + draft + (draft + 1 if overlap else 0)
     for transition, _, rid, params in seen.snapshot.get("events", ()):
@@ -73,7 +72,7 @@ def _left(seen: Observation) -> Iterator[Violation]:
             both = known_tokens(rid or "", seen.previous, seen.snapshot, seen.client)
             whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
             if left < whole:
-                words = "{rid} ended and left {engine} of its tokens in the tree, not {spec}"
+                words = "{rid} ended and left {engine} of its tokens in the tree, expected {spec}"
                 yield violated(
                     "INV-MATCH.left", words, rid=rid, transition=LEAVES, spec=whole, engine=left
                 )

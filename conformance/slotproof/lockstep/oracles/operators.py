@@ -1,4 +1,4 @@
-"""INV-ANSWER.obeyed: what the engine is told is done: retract, accept, evict, flush, pause."""
+"""INV-ANSWER.obeyed: the engine obeys the commands retract, accept, evict, flush and pause."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from slotproof.lockstep.observation import Observation, Violation, running, viol
 from slotproof.lockstep.published import transitions_where
 from slotproof_model.spec.state import PARKED, req
 
-RETRACTS = transitions_where(lambda each: each.stage == "retract" and req.phase.name in each.effect)
+RETRACTS = transitions_where(lambda spec: spec.stage == "retract" and req.phase.name in spec.effect)
 PARKS = transitions_where(
-    lambda each: getattr(each.effect.get(req.phase.name), "value", None) == PARKED
+    lambda spec: getattr(spec.effect.get(req.phase.name), "value", None) == PARKED
 )
-EVICTS = transitions_where(lambda each: not each.has_actor)
-ADMITS = transitions_where(lambda each: each.stage == "match" and each.course.startswith("every"))
+EVICTS = transitions_where(lambda spec: not spec.has_actor)
+ADMITS = transitions_where(lambda spec: spec.stage == "match" and spec.course.startswith("every"))
 TOLD = "commands to the engine"
-"""Where a driver says that it can't have retract, accept, evict or pause done as they are meant."""
+"""Name in ``not_observed`` of a driver that can't carry out these commands exactly."""
 PATIENCE = 5
-"""Iterations, pauses apart, within which a retract that was read takes place."""
+"""Number of iterations, without pauses, within which a retract must take effect."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -31,7 +31,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if seen.client.paused and "pause" not in said:
         for transition, _, rid, _ in seen.snapshot["events"]:
             if transition in ADMITS:
-                words = "{rid} was admitted ({transition}) after a pause was read"
+                words = "{rid} was admitted ({transition}) after the engine read a pause"
                 yield violated("INV-ANSWER.obeyed", words, rid=rid, transition=transition)
                 break
     if "retract" in said or seen.client.retracting:
@@ -41,31 +41,31 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _evict(seen: Observation) -> Iterator[Violation]:
-    """As many tokens as were asked for, or all that could be: whole pages, so it may be more."""
+    """Check that evict removed the tokens asked for, or all evictable. Full pages may be more."""
     heard, before = seen.client.heard, seen.previous["pools"].get("full", {"evictable": 0})
-    asked = sum(max(0, each["tokens"]) for each in heard if each["do"] == "evict")
+    asked = sum(max(0, command["tokens"]) for command in heard if command["do"] == "evict")
     events = seen.snapshot["events"]
     gone = sum(params.get("n", 0) for transition, _, _, params in events if transition in EVICTS)
     owed = min(asked, before["evictable"])
     if gone < owed:
-        words = "{pool}: {engine} tokens were evicted, {spec} were asked for and could be"
+        words = "{pool}: {engine} tokens were evicted, expected {spec} (requested and evictable)"
         yield violated("INV-ANSWER.obeyed", words, pool="full", spec=owed, engine=gone)
 
 
 def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
-    """Of an engine with nothing to do and no slot; another one may refuse it."""
+    """Check that a flush empties the tree. With work or slots an engine may refuse a flush."""
     before = seen.previous
     idle = not (before["requests"] or before["slots"] or before.get("events") or before["messages"])
     if not idle or said & {"submit", "pause"} or seen.client.paused:
         return
     for pool, view in seen.snapshot["pools"].items():
         if view["evictable"]:
-            words = "{pool}: {engine} tokens are in the tree after a flush, and nothing locks them"
+            words = "{pool}: {engine} unlocked tokens are in the tree after a flush, expected none"
             yield violated("INV-ANSWER.obeyed", words, pool=pool, spec=0, engine=view["evictable"])
 
 
 def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
-    """One of those that run leaves the batch, or they do so by ending."""
+    """Check that a retract takes a running request out of the batch, unless the request ends."""
     client, now = seen.client, running(seen.snapshot)
     if heard:
         client.retracting, client.waited = running(seen.previous) & now, 0
@@ -74,14 +74,14 @@ def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
         client.retracting = set()
     client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
     if client.retracting and client.waited == PATIENCE:
-        words = "none of {running} was retracted {engine} iterations after a retract was read"
+        words = "none of {running} was retracted {engine} iterations after reading a retract"
         ran = " and ".join(sorted(client.retracting))
         yield violated("INV-ANSWER.obeyed", words, running=ran, engine=PATIENCE)
         client.retracting = set()
 
 
 def _accept(seen: Observation) -> Iterator[Violation]:
-    """The next round that is launched; with overlap scheduling its result comes later."""
+    """Check how many tokens the next launched round accepts. Overlap delays the result."""
     client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
     for command in client.heard:
         if command["do"] == "accept":
@@ -93,22 +93,22 @@ def _accept(seen: Observation) -> Iterator[Violation]:
         if transition in RETRACTS:
             client.under_way.pop(rid, None)
         rounds = client.under_way.setdefault(rid, [])
-        if "sampled" in params:  # a prefill
+        if "t" in params:  # a prefill
             extended.add(rid)
             if config.overlap:  # its token is a result, too
                 rounds.append(None)
-        elif "d" in params and rid not in extended:  # a round; after a prefill, memory alone
+        elif "d" in params and rid not in extended:  # after a prefill only an allocation
             rounds.append(client.told.pop(rid, None))
         elif transition in PARKS and rounds:  # but not of a chunk
             rounds.pop()
-        told = "d" if not config.overlap else "n"  # a round that ends in itself, or its result
-        tokens = params["k" if told == "d" else "n"] if {told, "k"} <= params.keys() else 0
+        told = "d" if not config.overlap else "sampled"  # with overlap a round's result comes later
+        tokens = params["k" if told == "d" else "sampled"] if {told, "k"} <= params.keys() else 0
         if not tokens or not rounds:
             continue
         wanted, view = rounds.pop(0), requests.get(rid)
         room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len
         if wanted and room and tokens != min(wanted, config.draft + 1):
-            words = "{rid} accepts {engine} tokens of a round; it was told to accept {spec}"
+            words = "{rid} accepted {engine} tokens of a round, expected {spec} by a command"
             yield violated("INV-ANSWER.obeyed", words, rid=rid, spec=wanted, engine=tokens)
     client.told = {rid: count for rid, count in client.told.items() if rid in requests}
     client.under_way = {rid: of for rid, of in client.under_way.items() if rid in requests}

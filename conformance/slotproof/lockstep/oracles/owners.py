@@ -1,7 +1,7 @@
-"""INV-OWNER, INV-BACKED, INV-ALIGN.positions, INV-CURSOR.given_back: the pages themselves.
+"""INV-OWNER, INV-BACKED, INV-ALIGN.positions and INV-CURSOR.given_back, checked page by page.
 
-Counts are blind to a page with two owners while another has none; here every
-page of every pool is looked at.
+If one page has two owners and another page has none, all totals still match. The oracle therefore
+checks every page of every pool.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         sum(len(pages) for _, pages in held) == len(every) == count
         and outside(every, count) is None
     ):
-        return  # each page of the pool stands in one list, and once: none of what follows is wrong
+        return  # Each page of the pool is in exactly one list, so no check below can fail.
     owners: dict[int, list[Holder]] = {}
     for holder, pages in held:
         for page in pages:
             owners.setdefault(page, []).append(holder)
     if (stray := outside(owners, count)) is not None:
-        words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
+        words, holders = _BELONGS + ", but the pool has {n} pages", tuple(owners[stray])
         yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
     if twice := [page for page, times in Counter(view["free"]).items() if times > 1]:
         words, page = "{pool}: {twice} page(s) are in the free list twice: page {page}", twice[0]
@@ -68,7 +68,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
             "INV-OWNER.shared", words, pool=pool, spec=count, engine=owned, more=owned - count
         )
     if owned < count:
-        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens): {which}"
+        words = "{pool}: {lost} of {spec} pages have no owner ({tokens} tokens): {which}"
         yield violated(
             "INV-OWNER.lost",
             words,
@@ -82,20 +82,20 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
 
 
 def _pages(owned: Collection[int], count: int) -> str:
-    """The pages of a pool that are not among these; engines count them from 0 or from 1.
+    """Return the names of the pool's pages that are not in ``owned``. Pages start at 0 or at 1.
 
     >>> _pages([0, 2], 3), _pages([1, 3, 4, 5, 6], 6), _pages([], 9)
     ('page 1', 'page 2', 'pages 0, 1, 2, 3, …')
     """
     first = int(count in owned)
-    every = range(first, count + first)  # a driver may say any number
+    every = range(first, count + first)  # A driver may report a pool of any size.
     lost = list(islice((page for page in every if page not in owned), 5))
     shown = ", ".join(map(str, lost[:4])) + (", …" if len(lost) > 4 else "")
     return f"page{'s' if len(lost) > 1 else ''} {shown}"
 
 
 def outside(numbers: Collection[int], count: int) -> int | None:
-    """A number that is none of so many pages or rows; engines count them from 0 or from 1.
+    """Return a number that can't be one of ``count`` pages or rows. Engines start at 0 or at 1.
 
     >>> outside([0, 1, 2], 3), outside([1, 2, 3], 3), outside([0, 1, 3], 3), outside([-7], 3)
     (None, None, 3, -7)
@@ -109,26 +109,26 @@ def outside(numbers: Collection[int], count: int) -> int | None:
 
 
 def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[int]:
-    """The pages of an owner's row that are its own, in the order of positions."""
+    """Return the pages of an owner's row that are not in the tree, in the order of positions."""
     start = owner.Q if pool == "full" else max(owner.Q, owner.E)
     firsts = row_indices(snapshot, owner, pool)[start - start % size :: size]
     return [index // size for index in firsts if index >= 0]
 
 
 def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
-    """KV indices of the positions that the owner has allocated."""
+    """Return the KV index of each position that the owner has allocated."""
     used: Any = snapshot["rows"]["used"].get(str(owner.row), {})
     indices: list[int] = used.get(pool, [])
     return indices[: owner.A]
 
 
 def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
-    """What the row says about each position, up to the first that is wrong."""
+    """Check the positions of a row. Yield a violation for the first wrong position."""
     size = seen.config.page_size
     indices = row_indices(seen.snapshot, owner, pool)
     pages = seen.snapshot["pools"][pool]["total"] // size
     if len(indices) < owner.A:
-        words = "{pool}: row {row} of {owners} shows {engine} of {spec} positions"
+        words = "{pool}: row {row} of {owners} has {engine} of {spec} positions"
         yield violated(
             "INV-BACKED.private",
             words,
@@ -156,18 +156,18 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
 
 
 _WORDS = {
-    "INV-OWNER.range": "lies at index {index}, and the pool has {pages} pages",
-    "INV-CURSOR.given_back": "lies below the cursor {cursor} and still has index {index}",
+    "INV-OWNER.range": "is at index {index}, but the pool has {pages} pages",
+    "INV-CURSOR.given_back": "is below the cursor {cursor} but still has index {index}",
     "INV-BACKED.private": "has no page",
-    "INV-ALIGN.positions": "lies at index {index}",
-    "INV-BACKED.protected": "is in page {page}, which the tree does not hold locked",
+    "INV-ALIGN.positions": "is at index {index}, which does not fit its place in a page",
+    "INV-BACKED.protected": "is in page {page}, which is not locked in the tree",
 }
 
 
 def _wrong(
     seen: Observation, pool: str, owner: Owner, indices: list[int], tree: dict[int, int]
 ) -> Iterator[tuple[int, str]]:
-    """Positions of the row, each with the clause that it breaks."""
+    """Yield each wrong position of the row with the clause that it breaks."""
     size = seen.config.page_size
     pages = seen.snapshot["pools"][pool]["total"] // size
     cursor = owner.E if pool == "swa" else 0
@@ -181,7 +181,7 @@ def _wrong(
         tree_s = position < owner.Q
         unread = pool == "swa" and position < owner.C - seen.config.window
         if tree_s and unread and index < 0:
-            continue  # the tree may have given it back: no later token looks there
+            continue  # The tree may have freed this page, as no later token reads it.
         if index < 0:
             yield position, "INV-BACKED.private"
         if index % size != position % size or (

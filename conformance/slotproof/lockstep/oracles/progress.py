@@ -1,4 +1,4 @@
-"""INV-PROGRESS: nobody is stalled, nobody waits for ever, and no slot is given up for nothing."""
+"""INV-PROGRESS: no request stalls or waits forever, and no slot is discarded without need."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 
 PATIENCE = 16
-"""Iterations without any change after which a request counts as stalled."""
+"""Number of iterations without any change after which a request is stalled."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     client, snapshot = seen.client, seen.snapshot
-    runs = snapshot["iter"] > seen.previous["iter"]  # when time passes nothing is read
+    runs = snapshot["iter"] > seen.previous["iter"]  # A tick only lets time pass: nothing is read.
     if snapshot["consumed"] or not client.unread:
         client.unheard = 0
     elif runs:
         client.unheard += 1
     if client.unheard == PATIENCE:
-        words = "{n} commands wait in the inbox, none was read for {steps} steps; first: {first}"
+        words = "{n} commands wait in the inbox, and {steps} iterations read none; first: {first}"
         yield violated(
             "INV-PROGRESS.stalled",
             words,
@@ -38,12 +38,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
     still = bool(requests) and not client.paused and not _goes_on(seen)
     client.stalled = client.stalled + runs if still else 0
     if runs and client.stalled == PATIENCE:
-        words = "{rid} is {phase}, and nothing changed for {steps} steps: {why}; {have}"
+        words = "{rid} is {phase}, and nothing changed for {steps} iterations: {why}; {have}"
         yield from _waits(seen, "INV-PROGRESS.stalled", words, list(requests))
     yield from _starved(seen, runs)
     flushed = any(command["do"] == "flush" for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
-        words = "the slot of {session} is discarded, and nobody needs its room; {have}"
+        words = "the slot of {session} was discarded, but no request needs its memory; {have}"
         session, by = seen.given_up[0]
         yield violated(
             "INV-PROGRESS.discarded", words, session=session, transition=by, have=_have(seen)
@@ -51,26 +51,26 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
-    """Things change, but for too long nobody has sent anything and somebody is not answered."""
+    """Check that after the last command all requests are answered in time."""
     client = seen.client
     if seen.snapshot["consumed"]:
         client.patience = _patience(client, seen.config)
     elif runs and not client.paused and client.unanswered:
         client.patience -= 1
         if client.patience == 0:
-            words = "{rid} is not answered, long after the last command was read: {why}; {have}"
+            words = "{rid} is not answered long after reading the last command: {why}; {have}"
             yield from _waits(seen, "INV-PROGRESS.starved", words, list(client.unanswered))
 
 
 def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Iterator[Violation]:
-    """The clause, broken for one of these requests, unless the profile documents the cause."""
+    """Report a violation for one of the requests, unless the profile documents the cause."""
     requests, have = seen.snapshot["requests"], _have(seen)
     pins: str | None
-    if any(each["phase"] == "waiting" for each in requests.values()):
+    if any(request["phase"] == "waiting" for request in requests.values()):
         rid, pins, why = cause(seen)
     else:
         rid, pins = rids[0], requests[rids[0]]["phase"] if rids[0] in requests else None
-        why = "it stands still" if pins else "the engine does not have it"
+        why = "it makes no progress" if pins else "the engine does not have it"
     page = seen.world.constants.profile.idle_stays
     if page and pins and pins.endswith("-idle") and all_wait(seen):
         seen.coverage.by_choice[f"{clause}:{pins} ({page})"] += 1
@@ -82,41 +82,41 @@ def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Itera
 
 
 def _patience(client: Client, config: EngineConfig) -> int:
-    """Iterations within which all that was sent is answered, if nobody sends anything more."""
+    """Return the iterations in which all requests must be answered, without new commands."""
     chunk = config.chunk or config.context_len
     work = [
-        2 + (each.most - max(0, each.max_new)) // chunk + max(0, each.max_new)
-        for each in client.unanswered.values()
+        2 + (request.most - max(0, request.max_new)) // chunk + max(0, request.max_new)
+        for request in client.unanswered.values()
     ]
     return PATIENCE + 2 * sum(work)
 
 
 def from_here(client: Client, config: EngineConfig) -> None:
-    """Iterations before this one were seen by nobody: what they counted is not known."""
+    """Restart all counts, because the iterations up to now were not observed."""
     client.unheard = client.stalled = 0
     client.patience = _patience(client, config)
 
 
 def _pressed(seen: Observation) -> bool:
-    """Whether memory, or rows, may have been short: if all that is there now, and all that was
-    asked for, does not fit side by side."""
+    """Return True if memory or rows may have been short. Adds up all slots and requests of the
+    previous and the current snapshot."""
     config, before, now = seen.config, seen.previous, seen.snapshot
     slots, page = {**before["slots"], **now["slots"]}, config.page_size
     ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}
     known = seen.client.requests
     asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
     ahead = 1 + tail(config) + page
-    need = sum(each.most + ahead for each in asked)
-    need += sum(each["A"] + page for each in slots.values())
+    need = sum(request.most + ahead for request in asked)
+    need += sum(slot["A"] + page for slot in slots.values())
     room = min(pool["total"] for pool in now["pools"].values())
     return need > room or len(asked) + len(slots) > now["rows"]["total"]
 
 
 def _have(seen: Observation) -> str:
-    """What there is that a request could have."""
+    """Describe the usable tokens, the free rows and the number of running requests."""
     snapshot = seen.snapshot
     pools = [
-        f"{name}: {view['available'] + view['evictable']} of {view['total']} tokens to be had"
+        f"{name}: {view['available'] + view['evictable']} of {view['total']} tokens are usable"
         for name, view in snapshot["pools"].items()
     ]
     rows = f"{len(snapshot['rows']['free'])} of {snapshot['rows']['total']} rows free"
@@ -124,8 +124,8 @@ def _have(seen: Observation) -> str:
 
 
 def _goes_on(seen: Observation) -> bool:
-    """Whether anything changes, or anybody is answered: one who comes and goes within an iteration
-    leaves all as it was, and prompts that go first keep who runs waiting while they come."""
+    """Return True if anything changed or an answer came. Prefills with priority may delay running
+    requests, and a request may come and go within one iteration."""
     answered = any(message["type"] == "finish" for message in seen.snapshot["messages"])
     return answered or _figures(seen.previous) != _figures(seen.snapshot)
 

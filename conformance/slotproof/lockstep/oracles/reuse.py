@@ -1,4 +1,4 @@
-"""INV-REUSE: the queue of the pages that may be given out next has those that nobody uses."""
+"""INV-REUSE: the queue of allocatable pages contains the unused pages and no other page."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         unused, queued = unlocked | set(view["free"]), set(queue)
         sizes = {"spec": len(unused), "engine": len(queued)}
         if lost := unused - queued:
-            words = "{pool}: nobody uses page {page}, and it is in no queue: it is never given out"
+            words = "{pool}: page {page} is unused but in no queue, so it is never allocated"
             yield violated("INV-REUSE.all", words, pool=pool, page=min(lost), **sizes)
         if wrong := queued - unused:
-            words = "{pool}: page {page} may be given out, and it is in use"
+            words = "{pool}: page {page} is in the queue of unused pages, but is in use"
             yield violated("INV-REUSE.unused", words, pool=pool, page=min(wrong), **sizes)

@@ -1,4 +1,4 @@
-"""INV-ROWS: no line of req_to_token is free twice, free and used, used by two, or not there."""
+"""INV-ROWS: no row of req_to_token is free twice, free and in use, used twice, or out of range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for shown in map(int, view["used"]):
         users.setdefault(shown, [_INDICES])
     if (stray := outside(users, view["total"])) is not None:
-        words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
+        words, rows = _BELONGS + ", but there are {rows} rows", view["total"]
         owners = tuple(users[stray])
         yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)
     for row, holders in users.items():

@@ -1,4 +1,4 @@
-"""INV-SESSION: opens and closes are answered, once and rightly; time-outs come when due."""
+"""INV-SESSION: each open and close gets one correct answer, and sessions respect their timeouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slotproof.lockstep.client import Conversation
 from slotproof.lockstep.observation import Observation, Violation, violated
 
 TIMEOUTS = "timeouts"
-"""What an engine names in ``not_observed`` that closes no session by itself."""
+"""Name in ``not_observed`` of an engine that never closes a session by itself."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -18,17 +18,17 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if _permitted(seen, sid, told):
             continue
         meant = {"opened": "open", "closed": "close"}.get(told)
-        wrongly = next((each for each in session.asked if meant in (None, each.do)), None)
-        if wrongly is not None:  # an answer, if a wrong one
+        wrongly = next((asked for asked in session.asked if meant in (None, asked.do)), None)
+        if wrongly is not None:  # A wrong answer still counts as the command's answer.
             session.asked.remove(wrongly)
-        words = "{session} was told “{told}”: " + _WRONG[told]
+        words = "{session} got the answer “{told}”, but " + _WRONG[told]
         yield violated(f"INV-SESSION.{told}", words, session=sid, told=told)
     runs = seen.snapshot["iter"] > seen.previous["iter"]
     for sid, session in client.sessions.items():
         seen.coverage.checked["INV-SESSION"] += 1
         for asked in session.asked:
             if asked.do != "abort" and asked.due(client.free(sid, runs)):
-                words = "{session}: no answer to its {do}"
+                words = "{session}: the engine did not answer its {do}"
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
         if not runs:
             yield from _overdue(seen, sid, session)
@@ -38,18 +38,18 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 _WRONG = {
-    "opened": "it was open, or nobody asked for it",
-    "refused": "it could be opened or closed, or nobody asked for it",
-    "closed": "nobody closed it, and its time was not over",
+    "opened": "it was open, or no client opened it",
+    "refused": "the open or close was valid, or no client sent one",
+    "closed": "no client closed it, and its timeout was not over",
 }
 
 
 def _permitted(seen: Observation, sid: str, told: str) -> bool:
-    """Whether the engine may say so unasked, or in the place of what should be said."""
+    """Return True if the engine may send this answer without a command, or in place of another."""
     session = seen.client.sessions[sid]
     if told == "closed":
         return 0 < seen.config.timeout_of(sid) <= seen.client.clock - session.used
-    opens = [each for each in session.asked if each.do == "open"]
+    opens = [asked for asked in session.asked if asked.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])
         return True
@@ -57,7 +57,7 @@ def _permitted(seen: Observation, sid: str, told: str) -> bool:
 
 
 def _overtaken(seen: Observation) -> Iterator[Violation]:
-    """Is a turn in flight though another one of its session was read before it, and waits?"""
+    """Check that no turn is in flight while an earlier turn of the same session waits."""
     shown = seen.snapshot["requests"]
     waits: dict[str | None, str] = {}
     for rid, sent in seen.client.unanswered.items():
@@ -65,27 +65,27 @@ def _overtaken(seen: Observation) -> Iterator[Violation]:
             waits.setdefault(sent.session, rid)
         elif shown[rid]["kind"] == "turn" and sent.session in waits:
             first = waits[sent.session]
-            words = "{rid} is in flight in {session}, and {first}, which was sent before it, waits"
+            words = "{rid} is in flight in {session} while {first}, which was sent earlier, waits"
             yield violated("INV-SESSION.order", words, session=sent.session, rid=rid, first=first)
 
 
 def _early(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Where nobody is told of it: was a session closed whose time was not over?"""
+    """Check that no session is closed before its timeout. For engines that do not answer closes."""
     timeout, passed = seen.config.timeout_of(sid), seen.client.clock - session.taken
-    before, now = (each["sessions"].get(sid) for each in (seen.previous, seen.snapshot))
+    before, now = (snapshot["sessions"].get(sid) for snapshot in (seen.previous, seen.snapshot))
     was_open = before is not None and before["open"] and not before["closing"]
     if was_open and (now is None or not now["open"]) and passed < timeout and not session.closes:
-        words = "{session} is closed after {engine} s: nobody closed it, and it has {spec}"
+        words = "{session} was closed by the engine after {engine} s, its timeout is {spec} s"
         yield violated("INV-SESSION.closed", words, session=sid, spec=timeout, engine=passed)
 
 
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Time has passed: should the session have been reaped?"""
+    """Check that an idle session was closed after its timeout."""
     timeout, idle = seen.config.timeout_of(sid), seen.client.clock - session.idle
     shown = seen.snapshot["sessions"].get(sid)
     open_still = session.open and shown is not None and shown["open"]
     idle_for_long = 0 < timeout < idle and not seen.client.busy(sid)
     if open_still and idle_for_long and TIMEOUTS not in seen.capabilities.not_observed:
         session.idle = seen.client.clock
-        words = "{session} has been idle for {engine} s, and is reaped after {spec}"
+        words = "{session} has been idle for {engine} s and is open, but its timeout is {spec} s"
         yield violated("INV-SESSION.overdue", words, session=sid, spec=timeout, engine=idle)

@@ -1,6 +1,6 @@
-"""INV-STEP: the spec replays what the engine says it did, and must end where it did.
+"""INV-STEP: the spec applies the engine's events and must end in the engine's state.
 
-An engine that tells no events has its states judged; its steps are not observed.
+Without events only the states are judged, not the steps between them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from slotproof_model.spec.steps import STEPS
 from slotproof_model.spec.transitions import TRANSITIONS, reusable
 from slotproof_model.text.idioms import words_of
 
-_PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
-"""Step invariants that are formulas and nothing else; the others have an oracle of their own."""
+_PROVED = tuple(name for name, step in STEPS.items() if not step.observed)
+"""Names of step invariants that formulas define completely. Other oracles check the rest."""
 
 _GIVES_UP = transitions_where(
-    lambda each: each.stage == "match" and slot.holding.name in each.effect
+    lambda transition: transition.stage == "match" and slot.holding.name in transition.effect
 )
-_AFTER = transitions_where(lambda each: each.stage == "abort" and not each.memory)
-"""What may follow where a queued turn is aborted."""
+_AFTER = transitions_where(lambda transition: transition.stage == "abort" and not transition.memory)
+"""Transitions that may follow if the turn that lost its slot is aborted in the queue."""
 (_PARTIAL,) = transitions_where(
-    lambda each: each.stage == "abort" and each.memory and not each.names
+    lambda transition: transition.stage == "abort" and transition.memory and not transition.names
 )
-(_RESTORE,) = transitions_where(lambda each: each.course == "every later turn")
+(_RESTORE,) = transitions_where(lambda transition: transition.course == "every later turn")
 
 _REUSES, _compiled = reusable > 0, cache(compiled)
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
-"""While a slot is on loan its own lengths may be stale: the turn's count."""
+"""Lengths of a slot. During a loan they may be out of date: only the turn's lengths count."""
 _CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
-"""Up to Q the cursor stands on the tree's pages; where exactly says nothing."""
+"""Index of Q by the index of the cursor E. Up to Q, the position of the cursor has no meaning."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -58,9 +58,9 @@ def follow(
     coverage: Coverage,
     given_up: list[tuple[str, str]] | None = None,
 ) -> Iterator[Violation]:
-    """Move the spec by the events, in order; what it does not allow.
+    """Apply the events to the spec in order. Yield each step that the spec forbids.
 
-    Notes whose slots are discarded that could be restored, or that no turn waits for.
+    ``given_up`` gets each session that lost a slot of use, or lost a slot with no turn waiting.
     """
     if events:
         for invariant in ("INV-STEP", *_PROVED):
@@ -74,7 +74,7 @@ def follow(
             then = next((name for name, of, *_ in events[index + 1 :] if of == sid), None)
             if _of_use(world, sid, then in _AFTER):
                 given_up.append((sid, transition))
-        if transition in TRANSITIONS:  # others are a stranger's words: any number of them
+        if transition in TRANSITIONS:  # A driver may report any number of unknown names.
             coverage.saw(transition, before)
         for problem in world.apply(transition, sid, rid, params):
             why = _why(problem, transition, page, before, world.vector(key), params)
@@ -100,7 +100,7 @@ def _why(
     after: Vector,
     params: Mapping[str, int],
 ) -> str:
-    """The figures of a guard that does not hold, or of a step that breaks an invariant."""
+    """Return the values in a failed guard, or in a step invariant that does not hold."""
     if problem.guard is not None:
         return figures(TRANSITIONS[transition].full_guard[problem.guard], page, before, (), params)
     if problem.invariant in STEPS:
@@ -109,8 +109,8 @@ def _why(
 
 
 def _of_use(world: World, sid: str, aborts: bool) -> bool:
-    """Whether anything of a slot could be restored, or no turn waits. One that a retract left may
-    go where its turn is aborted, if it goes beyond the history and can't be cut to that."""
+    """Return True if part of the slot could be restored, or if no turn waits. An aborted turn may
+    lose the slot of its retraction, if the slot exceeds the history and can't be truncated."""
     if (actor := world.actors.get(sid)) is None:
         return False
     beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
@@ -122,9 +122,9 @@ def _of_use(world: World, sid: str, aborts: bool) -> bool:
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
-    """Each variable, or actor, in which the engine is not where the spec was led to.
+    """Yield a violation for each variable, and for each actor, that spec and engine disagree about.
 
-    The transition is the last one that moved the figure, or its actor.
+    Each violation names the last transition that changed the variable or its actor.
     """
     if spec.pools != engine.pools:
         for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
@@ -133,14 +133,14 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
     if spec.actors == engine.actors:
         return
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
-        mine, theirs = spec.actors.get(key), engine.actors.get(key)
+        ours, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
-        if mine is None or theirs is None:
-            yield _differs(None, writer, 1 if mine else None, 1 if theirs else None, key)
+        if ours is None or theirs is None:
+            yield _differs(None, writer, 1 if ours else None, 1 if theirs else None, key)
             continue
-        lent = bool(mine[_LENT] and theirs[_LENT])
-        for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
-            if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
+        lent = bool(ours[_LENT] and theirs[_LENT])
+        for (name, index), want, have in zip(OWN.items(), ours, theirs, strict=True):
+            if index in _CURSORS and max(want, have) <= ours[_CURSORS[index]]:
                 continue
             if want != have and not (lent and index in _STALE):
                 yield _differs(name, writer, int(want), int(have), key)
@@ -151,7 +151,7 @@ def _differs(
 ) -> Violation:
     session, rid = actor_of(key or None)
     named = words_of(variable or "")
-    have, want = (named.get(each or 0, each) for each in (engine, spec))
+    have, want = (named.get(number or 0, number) for number in (engine, spec))
     words = f"{{what}} is {have}, the spec says {want}"
     if variable is None:
         words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"

@@ -1,4 +1,4 @@
-"""INV-TABLES: the engine's tables and queues have those whom it serves, and nobody else."""
+"""INV-TABLES: the engine's tables and queues list exactly the live requests and sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for table, names in seen.snapshot.get("tables", {}).items():
         seen.coverage.checked["INV-TABLES"] += 1
         if gone := [name for name in names if name not in served]:
-            words = "{table} has an entry for {name}, who is gone"
+            words = "{table} has an entry for {name}, which has ended"
             yield violated("INV-TABLES.ended", words, table=table, name=gone[0])
     if (queues := seen.snapshot.get("queues")) is None:
         return
@@ -22,7 +22,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     times = Counter(name for names in queues.values() for name in names)
     for rid in requests:
         if times[rid] != 1:
-            words = "{rid} stands {engine} times in a queue ({all})"
+            words = "{rid} is in a queue {engine} times, expected once ({all})"
             every = ", ".join(queues)
             yield violated("INV-TABLES.queued", words, rid=rid, engine=times[rid], all=every)
             return

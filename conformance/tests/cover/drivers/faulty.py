@@ -1,4 +1,4 @@
-"""The toy driver with one thing wrong: ``faulty.py MODE``, where MODE names the check of it."""
+"""The toy driver with one fault: ``faulty.py MODE``. MODE is the check that reports the fault."""
 
 import importlib.util
 import json
@@ -11,16 +11,16 @@ from typing import Any
 
 MODE = sys.argv.pop(1)
 TOY = Path(__file__).parents[3] / "slotproof" / "drivers" / "examples" / "toy.py"
-found = importlib.util.spec_from_file_location("toy", TOY)
-assert found is not None and found.loader is not None
-toy: Any = importlib.util.module_from_spec(found)
-found.loader.exec_module(toy)
+module_spec = importlib.util.spec_from_file_location("toy", TOY)
+assert module_spec is not None and module_spec.loader is not None
+toy: Any = importlib.util.module_from_spec(module_spec)
+module_spec.loader.exec_module(toy)
 serve, snapshot, Engine, answer = toy.serve, toy.Engine.snapshot, toy.Engine, toy.answer
 RESULT: dict[str, Any] = {}
 
 
 def served(message: dict[str, Any]) -> Any:
-    """What a message is answered with, in the modes of messages."""
+    """Return the answer to a message, in the modes of messages."""
     op, command = message.get("op"), message.get("command") or {}
     if MODE == "handshake" and op == "hello" and message["protocol"] == 2:
         return {**serve(message), "engine": {"name": "toy"}}
@@ -50,7 +50,7 @@ def served(message: dict[str, Any]) -> Any:
 
 
 def shown(engine: Any, consumed: int) -> Any:
-    """A snapshot, in the modes of snapshots."""
+    """Return a snapshot, in the modes of snapshots."""
     seen = snapshot(engine, consumed)
     if MODE == "snapshot" and seen["slots"]:
         del seen["checker"]
@@ -61,8 +61,8 @@ def shown(engine: Any, consumed: int) -> Any:
     if MODE == "counts":
         seen["pools"]["full"]["evictable"] = 5
     if MODE == "hashes":
-        for each in (*seen["requests"].values(), *seen["sessions"].values()):
-            each["hash"] ^= 0xBEEF0F66
+        for view in (*seen["requests"].values(), *seen["sessions"].values()):
+            view["hash"] ^= 0xBEEF0F66
     if MODE == "events":
         seen["events"] = [
             ["T-FINISH" if e[0] == "T-SAVE" else e[0], *e[1:]] for e in seen["events"]
@@ -80,9 +80,9 @@ def shown(engine: Any, consumed: int) -> Any:
 
 
 def said(line: str) -> Any:
-    """An answer, in the modes of answers."""
+    """Return an answer, in the modes of answers."""
     if MODE == "bad-line":
-        json.loads(line).get("op")  # raises, as drivers do that don't look
+        json.loads(line).get("op")  # raises, as in drivers without a check
     reply = answer(line)
     if MODE == "python" and reply.get("result") == {"snapshots": []}:
         print(reply["result"])  # noqa: T201  # as drivers do that don't make JSON
@@ -95,8 +95,8 @@ def said(line: str) -> Any:
 
 
 toy.serve, toy.Engine.snapshot = served, shown
-for each in sys.stdin:
-    print(json.dumps(said(each)), flush=True)  # noqa: T201  # a driver prints
+for line in sys.stdin:
+    print(json.dumps(said(line)), flush=True)  # noqa: T201  # a driver prints
     if toy.over:
         break
 if toy.over if MODE == "bye" else MODE == "end-of-input" and not toy.over:

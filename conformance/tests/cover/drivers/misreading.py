@@ -1,4 +1,4 @@
-"""The reference engine behind a driver that took something for what it is not."""
+"""The reference engine with a driver that misreads one part of the protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 
 Change = Callable[[Any, int], None]
-"""What becomes of a snapshot; the page size."""
+"""Edit of a snapshot, given the page size."""
 
 
 def pool_in_pages(s: Any, size: int) -> None:
@@ -115,26 +115,31 @@ def changed(name: str, parameter: str, by: Callable[[Any, Any], int]) -> Change:
 
 def events_in_pages(s: Any, size: int) -> None:
     s["events"] = [
-        (what, sid, rid, {k: v // size if k in ("m", "q", "u") else v for k, v in said.items()})
+        (
+            what,
+            sid,
+            rid,
+            {k: v // size if k in ("m", "q", "locked") else v for k, v in said.items()},
+        )
         for what, sid, rid, said in s["events"]
     ]
 
 
 CHANGES: dict[str, tuple[Change, str, str]] = {
-    "pool": (pool_in_pages, "units", "full: total is 16, that is 16 pages: pages where tokens"),
-    "available": (available_in_pages, "units", "full: available is 13, that is 13 pages: pages"),
-    "cached": (tree_in_pages, "units", "evictable and protected is 2, that is 2 pages: pages"),
-    "free": (free_in_tokens, "units", "full: free has 60, and there are 16 pages: KV indices"),
-    "tree": (nodes_in_tokens, "units", "full: tree has 4, and there are 16 pages: KV indices"),
-    "check": (check_in_pages, "units", "full: the check's total is 16, of 64 tokens: pages"),
-    "lengths": (lengths_in_pages, "units", "C of r1 is 3, of 9 tokens computed: pages where"),
-    "row": (row_of_pages, "positions", "shows 3 of 9 positions: one for each page, it seems"),
+    "pool": (pool_in_pages, "units", "full: total is 16 for 16 pages: pages where tokens"),
+    "available": (available_in_pages, "units", "full: available is 13 for 13 pages: pages"),
+    "cached": (tree_in_pages, "units", "evictable and protected is 2 for 2 pages: pages"),
+    "free": (free_in_tokens, "units", "full: free has 60, but the pool has 16 pages: KV indices"),
+    "tree": (nodes_in_tokens, "units", "full: tree has 4, but the pool has 16 pages: KV indices"),
+    "check": (check_in_pages, "units", "full: the check's total is 16 for 64 tokens: pages"),
+    "lengths": (lengths_in_pages, "units", "C of r1 is 3 for 9 computed tokens: pages where"),
+    "row": (row_of_pages, "positions", "shows 3 of 9 positions: apparently one per page"),
     "place": (page_of_position, "positions", "shows 0 for positions 0 and 1: page numbers, not"),
     "short": (short_row, "positions", "row 0 of r1 shows 8 of 9 positions"),
     "prompt": (
         prompts_alone,
         "prompts",
-        "the prompt of r3 has 1 tokens of 13: its new tokens alone",
+        "the prompt of r3 has 1 tokens of 13: only the new tokens",
     ),
     "history": (
         histories_in_pages,
@@ -144,45 +149,49 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "spaces": (
         hash_of(zlib.crc32(b"1, 2, 3, 4, 5, 6, 7, 8, 9")),
         "hashes",
-        "of r1 is 3778937956, that of the ids joined by comma and space; that of its tokens is 3",
+        "of r1 is 3778937956, the hash of the ids joined by comma and space, but the ",
     ),
-    "other": (hash_of(7), "hashes", "the hash of the prompt of r1 is 7; that of its tokens is "),
+    "other": (
+        hash_of(7),
+        "hashes",
+        "the hash of the prompt of r1 is 7, but the hash of its tokens is ",
+    ),
     "backwards": (
         reversed_events,
         "order",
-        "told as T-INSERT T-EXTEND T-MATCH T-SUBMIT T-OPEN T-OPEN; the spec follows T-OPEN T-O",
+        "reported as T-INSERT T-EXTEND T-MATCH T-SUBMIT T-OPEN T-OPEN, but the spec follows T-O",
     ),
     "added": (
         changed("T-EXTEND", "t", lambda s, e: e[0]["t"] - (11 if e[1] == "r3" else 0)),
         "parameters",
-        "T-EXTEND: t is the length after it, not the tokens that it added",
+        "T-EXTEND: t is the length after the event, not the number of tokens added",
     ),
     "whole": (
         changed("T-SUBMIT", "new", lambda s, e: e[0]["new"] + (12 if e[1] == "r3" else 0)),
         "parameters",
-        "T-SUBMIT: new is the new tokens of the turn, not its whole prompt",
+        "T-SUBMIT: new is the number of new tokens, not the length of the whole prompt",
     ),
     "all": (
         changed("T-SAVE", "F", lambda s, e: e[0]["F"] + 9),
         "parameters",
-        "T-SAVE: F is the output tokens of the turn, not its prompt and output",
+        "T-SAVE: F is the number of output tokens, not of prompt and output tokens",
     ),
     "in all": (
         consumed_in_all(),
         "inbox",
-        "a step with nothing to read says that it consumed 2 commands",
+        "a step with nothing to read reports 2 consumed commands",
     ),
     "events": (
         events_in_pages,
         "parameters",
-        "T-MATCH, T-INSERT: q, u are tokens, not pages: what the tree matches, locks or takes",
+        "T-MATCH, T-INSERT: locked, q are numbers of tokens, not of pages",
     ),
 }
-"""By name: what is changed, the check that says so, and what it says."""
+"""Edit of the snapshots, check that reports it, and text of the report, by name."""
 
 
 class Misreading(InProcessEngine):
-    """The reference engine, as a driver shows it that misread the protocol."""
+    """The reference engine, as shown by a driver that misreads the protocol."""
 
     def __init__(self, change: Change) -> None:
         super().__init__()
@@ -200,7 +209,7 @@ class Misreading(InProcessEngine):
 
 
 class Line:
-    """A pipe to a driver that is not a process."""
+    """A pipe to a driver without a process."""
 
     def __init__(self, engine: InProcessEngine) -> None:
         self.served, self.answer = Served(engine), ""

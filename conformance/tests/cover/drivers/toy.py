@@ -1,9 +1,9 @@
-"""A driver that speaks the protocol and can be told how to go wrong. Standard library only.
+"""A driver that speaks the protocol, with a switch for each fault. Standard library only.
 
     python toy.py MODE [FILE]
 
-FILE: the mode applies as long as it does not exist; it is made when the mode
-strikes, so that the driver behaves after it was started again.
+FILE: the driver has the fault until this file exists, and creates it at the first fault. A
+restarted driver then behaves.
 """
 
 import json
@@ -115,7 +115,7 @@ def main() -> None:
             if request["command"]["do"] == "step":
                 number += 1
                 answer = step(total, number)
-                if MODE == "leaks" and lives > 1:  # what one example leaves to the next
+                if MODE == "leaks" and lives > 1:  # state left over from an earlier example
                     answer["result"]["snapshots"][0]["pools"]["full"]["free"] = [0]  # type: ignore[index]
                 if isinstance(answer.get("result"), dict):
                     answer["result"]["snapshots"] *= request["command"]["n"]  # type: ignore[index]

@@ -1,5 +1,5 @@
-"""What drivers of several engines share: the frame around requests, fields, stand-ins.
+"""Code that the drivers of several engines share: message loop, field checks, stubs of packages.
 
-It runs in the environment of the engine under test: the standard library alone. A driver's own
-package puts this folder on the path, wherever it is imported from.
+The code runs in the environment of the engine under test and needs only the standard library. The
+package of each driver adds this folder to the import path.
 """

@@ -1,4 +1,4 @@
-"""From a configuration as `reset` sends it to the arguments of an engine."""
+"""Conversion of a configuration, as sent by `reset`, to the arguments of an engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .usage import UsageError
 
-#: Of the fields that every engine takes; an engine may have other defaults.
+#: Default of each field. A driver may override the defaults for its engine.
 DEFAULTS: dict[str, Any] = {
     "page_size": 1,
     "total_tokens": 64,
@@ -31,13 +31,13 @@ DEFAULTS: dict[str, Any] = {
 def filled(
     config: Mapping[str, Any], defaults: Mapping[str, Any], limits: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
-    """The configuration with defaults filled in; `UsageError` for what can't be had.
+    """Return the configuration with defaults filled in. Raise `UsageError` for an impossible value.
 
-    ``limits`` has the values that a field can take; one that is not there takes any number.
+    ``limits``: allowed values by field. A field without limits takes any number.
     """
     unknown = sorted(set(config) - set(defaults))
     if unknown:
-        raise UsageError(f"config.{unknown[0]}: no such field")
+        raise UsageError(f"config.{unknown[0]}: unknown field")
     full = {**defaults, **{k: v for k, v in config.items() if v is not None}}
     if full["rows"] is None:
         full["rows"] = full["max_running"]
@@ -46,18 +46,18 @@ def filled(
             allowed = ", ".join(map(str, limits[name]))
             raise UsageError(f"config.{name}: {value!r} is not possible here, only {allowed}")
         if name not in limits and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise UsageError(f"config.{name}: {value!r} is no number")
+            raise UsageError(f"config.{name}: {value!r} is not a number")
     page, total = full["page_size"], full["total_tokens"]
     if total <= 0 or total % page:
-        raise UsageError(f"config.total_tokens: {total} is no positive multiple of {page}")
+        raise UsageError(f"config.total_tokens: {total} is not a positive multiple of {page}")
     if full["max_running"] < 1 or full["rows"] < 1:
         raise UsageError("config.max_running and config.rows must be at least 1")
     if not 0 <= full["reserve"] <= 100:
-        raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
-    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
+        raise UsageError(f"config.reserve: {full['reserve']} is not a percentage from 0 to 100")
+    full["max_running"] = min(full["max_running"], full["rows"])  # Each request needs a row.
     return full
 
 
 def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Of what is on offer, the arguments that ``function`` takes."""
+    """Return the offered arguments that ``function`` accepts."""
     return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}

@@ -1,4 +1,4 @@
-"""Which fields a command has: what does not fit is refused before it changes anything."""
+"""Required fields of each command. A command with a wrong field is refused and has no effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
 
 
 def check(command: dict[str, Any]) -> None:
-    """`UsageError`, one line, for a command with a field missing or of the wrong type."""
+    """Raise `UsageError`, in one line, if a field of the command is missing or has a wrong type."""
     for field, kinds in FIELDS.get(str(command.get("do")), {}).items():
         if not isinstance(command.get(field, ...), kinds):
             raise UsageError(f"{command['do']}: {field} can't be {command.get(field, 'missing')!r}")

@@ -1,4 +1,4 @@
-"""The hash that snapshots have in the place of tokens."""
+"""Hash that snapshots show in place of tokens."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from zlib import crc32
 
 
 def token_hash(tokens: Iterable[int]) -> int:
-    """CRC-32 of the decimal token ids joined by commas."""
+    """Return the CRC-32 of the token IDs in decimal, joined by commas."""
     return crc32(",".join(map(str, tokens)).encode())

@@ -1,10 +1,10 @@
-"""Patch known bugs of a build in this process, so that a search finds what lies behind them.
+"""Patches that repair known bugs of a build in this process, so that a search can find other bugs.
 
-A patch is a file of a driver's folder `patches/`. It has a sentence on what it does, then a unified
-diff of the build's source, as `patch -p1` takes it. Where releases differ there are several,
-`NAME.LAYOUT.diff`; the first that fits is taken. A hunk fits where its text is in the file exactly
-once, whatever its line numbers. Nothing is written: modules are compiled from the changed text as
-they are imported.
+A patch is a file in a driver's folder `patches/`. The file starts with a sentence about the
+repaired bug. A unified diff of the build's source follows, in the format of `patch -p1`. The files
+`NAME.LAYOUT.diff` hold one patch for different releases, of which the first that fits is applied. A
+hunk fits if its text is in the source file exactly once, at any line. No file is changed: Python
+compiles the modules from the patched text during import.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from typing import Any
 from .usage import UsageError
 
 ALL = "all"
-"""Those that fit."""
+"""Name for all patches that fit the build."""
 
 Hunks = list[tuple[str, str, str]]
-"""(file, text before, text after)."""
+"""Hunks of a diff: (file, text before, text after)."""
 
 
 def names(folder: Path) -> list[str]:
-    """Return the names of all patches of a folder."""
+    """Return the names of all patches in a folder."""
     return sorted({path.name.partition(".")[0] for path in folder.glob("*.diff")})
 
 
 def hunks(diff: str) -> Hunks:
-    """The hunks of a unified diff; what stands before its first file is words."""
-    found: Hunks = []
+    """Return the hunks of a unified diff. Ignores the text before the first file."""
+    parsed: Hunks = []
     file = ""
     for line in diff.splitlines(keepends=True):
         if line.startswith("--- a/"):
             file = line.removeprefix("--- a/").strip()
         elif line.startswith("@@") and file:
-            found.append((file, "", ""))
-        elif found and not line.startswith("+++ "):
-            _, was, is_ = found[-1]
+            parsed.append((file, "", ""))
+        elif parsed and not line.startswith("+++ "):
+            _, was, is_ = parsed[-1]
             sign, text = (line[0], line[1:]) if line.strip() else (" ", "\n")
-            found[-1] = file, was + text * (sign in " -"), is_ + text * (sign in " +")
-    return found
+            parsed[-1] = file, was + text * (sign in " -"), is_ + text * (sign in " +")
+    return parsed
 
 
 class Source:
-    """The source of the build: as it is, or changed."""
+    """Source of the build, including the changes made by patches."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.changed: dict[str, str] = {}
 
     def text(self, file: str) -> str | None:
-        """A file of the build as it is by now; none where there is no such file."""
+        """Return the patched text of a file of the build, or None if there is no such file."""
         path = self.root / file
         if file not in self.changed and not path.is_file():
             return None
         return self.changed.get(file) or path.read_text(encoding="utf-8")
 
     def patch(self, folder: Path, name: str) -> str | None:
-        """Apply a patch, or return the reason why it does not fit."""
+        """Apply a patch. Return the reason if it does not fit, else None."""
         files = sorted(folder.glob(f"{name}.diff")) + sorted(folder.glob(f"{name}.*.diff"))
         reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in files]
         if None in reasons:
@@ -77,16 +77,16 @@ class Source:
             count = 0 if text is None else text.count(was)
             if text is None or count != 1:
                 self.changed = kept
-                lost = "is no file" if text is None else f"has its place {count} times"
+                lost = "does not exist" if text is None else f"has the patched text {count} times"
                 return f"{file} {lost}"
             self.changed[file] = text.replace(was, is_)
         return None
 
 
 def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
-    """Patch the build before its import, and return the names of the patches.
+    """Patch the build before its import. Return the names of the applied patches.
 
-    Raises `UsageError`, one line, for one that does not exist or fit.
+    Raises `UsageError`, in one line, if a requested patch does not exist or does not fit.
     """
     asked, known = set(asked), names(folder)
     if unknown := sorted(asked - {ALL, *known}):
@@ -95,7 +95,7 @@ def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
         return []
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise UsageError(f"there is no {package} to patch")
+        raise UsageError(f"{package} is not installed, so it can't be patched")
     source = Source(Path(spec.origin).parents[1])
     done = []
     for name in known:
@@ -105,13 +105,13 @@ def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
                 done.append(name)
             elif name in asked:
                 raise UsageError(f"the patch {name!r} does not fit this build: {reason}")
-    # Behind the recorder's finder (sitecustomize.py), which asks those that come after it.
+    # The recorder's finder (sitecustomize.py) asks later finders, so this one comes later.
     sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Patched(source))
     return done
 
 
 class Patched(importlib.machinery.PathFinder):
-    """Finds the modules whose source was changed."""
+    """Import finder for modules whose source was patched."""
 
     def __init__(self, source: Source) -> None:
         self.files = {str(source.root / file): text for file, text in source.changed.items()}
@@ -125,7 +125,7 @@ class Patched(importlib.machinery.PathFinder):
 
 
 class Loader(importlib.machinery.SourceFileLoader):
-    """Compiles a module from another text than is in its file, and shows that in tracebacks."""
+    """Loader that compiles a module from its patched text. Tracebacks show that text, too."""
 
     def __init__(self, name: str, path: str, text: str) -> None:
         super().__init__(name, path)

@@ -1,4 +1,4 @@
-"""The frame around a driver: JSON lines on standard input and output, one answer to each."""
+"""Message loop of a driver. Each line of JSON on standard input gets one line as its answer."""
 
 from __future__ import annotations
 
@@ -24,65 +24,65 @@ REHEARSAL: list[dict[str, Any]] = [
     {"do": "close", "session": "s"},
     {"do": "step", "n": 1},
 ]
-"""Commands that a build is tried with before the driver says hello."""
+"""Commands that a driver tries on a build before it answers hello."""
 
 
 class Driver:
-    """Answers the protocol's requests; an engine's driver says what each of them does."""
+    """Base class of an engine's driver. It reads the protocol's requests and answers them."""
 
     name = ""
-    """The engine's."""
+    """Name of the engine."""
 
     def __init__(self, asked: Sequence[str]) -> None:
-        """``asked``: names of patches, or `patches.ALL`."""
+        """``asked``: names of the requested patches, or `patches.ALL`."""
         self.version = ""
         self.asked = asked
         self.patched: list[str] = []
-        """Patches that are in place."""
+        """Names of the applied patches."""
 
     @classmethod
     def patches(cls) -> Path:
-        """The folder of the engine's patches."""
+        """Return the folder of the engine's patches."""
         return Path(__file__).parents[2] / cls.name / "patches"
 
     @classmethod
     def parser(cls) -> argparse.ArgumentParser:
-        """The arguments that every driver takes."""
+        """Return a parser for the arguments that all drivers have."""
         parser = argparse.ArgumentParser(prog=f"drivers/{cls.name}")
-        there = ", ".join(patches.names(cls.patches()))
-        words = f"repair a known bug: {there}, or {patches.ALL} that fit"
+        available = ", ".join(patches.names(cls.patches()))
+        words = f"patch for a known bug: {available}, or {patches.ALL} for every patch that fits"
         parser.add_argument("--patch", action="append", default=[], metavar="NAME", help=words)
         return parser
 
-    # What an engine's driver does -------------------------------------------------------
+    # Methods of an engine's driver ------------------------------------------------------
 
     def load(self) -> str:
-        """Import the engine; its version."""
+        """Import the engine and return its version."""
         raise NotImplementedError
 
     def capabilities(self) -> dict[str, Any]:
-        """What the build can do, by the protocol."""
+        """Return the build's capabilities, in the format of the protocol."""
         raise NotImplementedError
 
     def reset(self, config: dict[str, Any]) -> None:
-        """A fresh engine of this configuration; `UsageError` for what can't be had."""
+        """Build a fresh engine. Raise `UsageError` for an impossible configuration."""
         raise NotImplementedError
 
     def do(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a command."""
+        """Run a command and return its answer."""
         raise NotImplementedError
 
     def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
-        """The answer with the tokens that follow without a cache."""
+        """Return the answer with the next ``count`` tokens, computed without a cache."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Let go of what was started."""
+        """Kill the driver's processes and release its resources."""
 
-    # What all do -------------------------------------------------------------------------
+    # Methods common to all drivers -------------------------------------------------------
 
     def start(self) -> None:
-        """Patch and import the engine, once; `UsageError`, one line, where that fails."""
+        """Patch and import the engine once. Raise `UsageError`, in one line, on failure."""
         if self.version:
             return
         try:
@@ -95,12 +95,12 @@ class Driver:
             raise UsageError(text) from error
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to one request, without its id."""
+        """Return the answer to one request, without its id."""
         op = request.get("op")
         if op == "hello":
             if request.get("protocol") != PROTOCOL:
                 raise UsageError(
-                    f"protocol {request.get('protocol')!r} is unknown, this is {PROTOCOL}"
+                    f"protocol {request.get('protocol')!r} is unknown, expected {PROTOCOL}"
                 )
             self.start()
             return result(self.hello())
@@ -111,7 +111,7 @@ class Driver:
         if op == "do":
             command = request.get("command")
             if not isinstance(command, dict):
-                raise UsageError("do: there is no command")
+                raise UsageError("do: the command is missing")
             return self.do(command)
         if op == "recompute":
             tokens, count = request.get("tokens"), request.get("count")
@@ -123,7 +123,7 @@ class Driver:
         raise UsageError(f"unknown op {op!r}")
 
     def hello(self) -> dict[str, Any]:
-        """Who this is and what it can do."""
+        """Return the engine's name, version and capabilities."""
         return {
             "protocol": PROTOCOL,
             "engine": {"name": self.name, "version": self.version},
@@ -131,7 +131,7 @@ class Driver:
         }
 
     def serve(self, lines: Any, out: Any) -> None:
-        """Answer line by line until `bye` or the end of input."""
+        """Answer each line until `bye` or the end of input."""
         for line in lines:
             if not line.strip():
                 continue
@@ -151,7 +151,7 @@ class Driver:
                 return
 
     def run(self) -> None:
-        """Keep standard output for answers: whatever the engine prints goes to standard error."""
+        """Serve requests. Engine output goes to standard error, answers to standard output."""
         wire = os.dup(1)
         os.dup2(2, 1)
         os.set_inheritable(wire, False)
@@ -161,9 +161,9 @@ class Driver:
             finally:
                 self.end()
         sys.stderr.flush()
-        os._exit(0)  # torch takes its time to leave; a driver is gone within a second
+        os._exit(0)  # Torch exits slowly, and a driver must exit within a second.
 
 
 def result(value: Any) -> dict[str, Any]:
-    """A good answer."""
+    """Return the answer to a request that succeeded."""
     return {"ok": True, "result": value}

@@ -1,9 +1,8 @@
-"""Permissive stand-ins for packages that an engine imports but a CPU run never uses.
+"""Stubs of packages that an engine imports but that a CPU run never uses.
 
-Engines import GPU kernels, tokenizers and grammar libraries at module level. Their schedulers
-need none of them, so a finder on ``sys.meta_path`` answers those imports with modules whose
-every attribute exists. A stub is used only where the real package is absent: an environment
-that has one keeps it.
+Engines import GPU kernels, tokenizers and grammar libraries at module level. Their schedulers work
+without these packages. A finder on ``sys.meta_path`` answers such an import with a module that has
+every attribute. An installed package is never replaced.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: Asking a GPU driver what it is must fail, or the caller takes the answer for a device name.
+#: This query must fail, or the caller treats its answer as the name of a GPU.
 NO_DRIVER = "get_current_target"
 
 
 class _StubMeta(type):
-    """Lets a stub *class* answer any attribute, subscript or operator, as an instance does."""
+    """Metaclass of stub classes. A stub *class* has any attribute, subscript and operator."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -43,18 +42,18 @@ class _StubMeta(type):
 
 
 class _Stub(metaclass=_StubMeta):
-    """Anything: callable, subscriptable (``kernel[grid](…)``), usable as a decorator."""
+    """Stub object: callable, subscriptable (``kernel[grid](…)``), usable as a decorator."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._name = args[0] if args and isinstance(args[0], str) else "stub"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        # ``class Typed(StubTypedDict, total=False)`` and the like.
+        # This supports ``class Typed(StubTypedDict, total=False)`` and similar classes.
         super().__init_subclass__()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # A bare decorator must return the function; a decorator factory gets here
-        # with other arguments and answers with another stub, which then decorates.
+        # A bare decorator gets the function and must return it. A decorator factory gets other
+        # arguments, and returns a stub that then decorates.
         if len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType | type):
             return args[0]
         return self
@@ -99,7 +98,7 @@ class _Stub(metaclass=_StubMeta):
 
 
 class _StubModule(types.ModuleType):
-    """A module that has every attribute. Capitalised names are classes, others instances."""
+    """Module that has every attribute: classes if capitalised, stub objects otherwise."""
 
     __version__ = "9.9.9"
     __path__: list[str] = []  # noqa: RUF012  # what the import system expects
@@ -123,7 +122,7 @@ class _StubModule(types.ModuleType):
 
 
 class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers imports of the stubbed packages and of anything below them."""
+    """Finder and loader for stubbed packages and their submodules."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = frozenset(names)
@@ -143,9 +142,9 @@ class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Import torch, for one thread, and stub those of ``names`` that this environment lacks.
+    """Import torch with one thread, then stub the packages of ``names`` that are not installed.
 
-    Torch is asked about Triton first: it would take a stub for the real thing.
+    Torch comes first: it looks for Triton at import and would mistake a stub for Triton.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,13 +1,13 @@
-"""What makes no sense, or can't be had: one line, and the driver goes on."""
+"""Errors in requests. The driver reports such an error in one line and continues."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The request can't be met here: a value this build or this machine can't take."""
+    """A request with a value that is impossible for this build or this machine."""
 
 
 def one_line(error: BaseException) -> str:
-    """An exception in one line."""
+    """Return the exception's type and message as one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"

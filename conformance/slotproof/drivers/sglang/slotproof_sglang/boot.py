@@ -1,7 +1,7 @@
-"""From a configuration to a scheduler that stands still between two iterations.
+"""Construction of a scheduler from a configuration. The scheduler is not running yet.
 
-Order matters: the number of torch threads is set before any operation, because the
-driver forks, and the engine is imported last.
+The order of the steps matters. The driver forks later, so it sets the number of torch threads
+before any operation. The engine is imported last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .dialects.embedded import readable_tree
 
 VOCAB = 256
 
-#: Imported by some release at module level, needed by none on CPU.
+#: Packages that some release imports at module level and that a CPU run never needs.
 STUBBED = [
     "torchvision",
     "sgl_kernel",
@@ -48,8 +48,8 @@ STUBBED = [
     "vllm",
 ]
 
-#: Values the engine can take; a field that is absent here takes any sensible value. What
-#: `retract` can be, the build is asked (`processes.py`).
+#: Possible values by field. Fields that are not listed take any value in the valid range. A trial
+#: on the build decides the values of `retract` (`processes.py`).
 LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "retract": ["keep", "wipe"],
@@ -57,8 +57,8 @@ LIMITS: dict[str, list[Any]] = {
     "overlap": [False, True],
 }
 
-#: What shapes the scheduler itself. The rest (reserve, timeout) is set per example, so
-#: that configurations which differ only there share one template process.
+#: Fields that need another scheduler. The other fields (reserve, timeout) are set per example, so
+#: configurations that differ only in these share one template process.
 SHAPE = (
     "page_size",
     "total_tokens",
@@ -78,20 +78,20 @@ OWN = {"context_len": 128, "reserve": 100, **options.DEFAULTS}
 
 
 def limits() -> dict[str, list[Any]]:
-    """Those of this build, which has some of the options."""
+    """Return the possible values by field. An option that the build lacks can only be default."""
     has = options.offered()
-    lacks = {name: [each] for name, each in options.DEFAULTS.items() if name not in has}
+    lacks = {name: [default] for name, default in options.DEFAULTS.items() if name not in has}
     return {**LIMITS, **lacks, **{name: values for name, values in has.items() if values}}
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with defaults filled in; `UsageError` for what can't be had."""
+    """Return the configuration with defaults. Raise `UsageError` for an impossible value."""
     full: dict[str, Any] = filled(config, {**DEFAULTS, **OWN}, limits())
     page = full["page_size"]
     if full["chunk"] < 0 or full["chunk"] % page:
-        raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")
+        raise UsageError(f"config.chunk: {full['chunk']} is not a multiple of the page size {page}")
     if full["context_len"] < 8:
-        raise UsageError("config.context_len: SGLang keeps 6 tokens of it to itself, take 8 up")
+        raise UsageError("config.context_len: must be at least 8 because SGLang reserves 6")
     refusal = window.refusal(full)
     if refusal is not None:
         raise UsageError(refusal)
@@ -99,14 +99,14 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def shape_key(config: dict[str, Any]) -> str:
-    """What a template process is kept for."""
+    """Return the key of the template process that can serve this configuration."""
     return json.dumps([config[name] for name in SHAPE])
 
 
 def import_engine() -> str:
-    """Import the build under test, once per process tree; returns its version."""
+    """Import the build under test, once per tree of processes, and return its version."""
     os.environ.setdefault("SGLANG_CPU_OMP_THREADS_BIND", "0-1")
-    # The checks are run by the driver after each iteration; as assertions, not warnings.
+    # The driver needs the checks in each iteration, and needs them to raise instead of warn.
     os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY", "1")
     os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE", "1")
     os.environ.setdefault("SGLANG_CHECK_KV_PAGE_INVARIANTS", "1")
@@ -117,26 +117,26 @@ def import_engine() -> str:
     register = transformers.AutoConfig.register
 
     def tolerant(model_type: str, config: Any, exist_ok: bool = False) -> Any:
-        # Several releases register a model type that a newer transformers knows already.
+        # Several releases register a model type that a newer transformers also registers.
         return register(model_type, config, exist_ok=True)
 
     transformers.AutoConfig.register = tolerant
     importlib.import_module("sglang.srt.managers.scheduler")
-    # A scheduler imports these when it is built: do it once, before the forks. A build that lacks
-    # one, or fails to import it, says so there.
+    # A new scheduler imports these modules. They are imported once here, before the forks. A
+    # build whose import fails reports the error when it builds a scheduler.
     for module in ("sglang.srt.models.registry", "sglang.srt.managers.tp_worker"):
         with suppress(Exception):
             importlib.import_module(module)
     leave_no_shared_memory()
     readable_tree()
     gc.collect()
-    gc.freeze()  # else a collection in a template copies all that it shares with this process
+    gc.freeze()  # else a collection in a template copies all memory shared with this process
     return str(importlib.import_module("sglang").__version__)
 
 
 def leave_no_shared_memory() -> None:
-    """Builds from 0.5.15 on tell of their load in a file of /dev/shm, which is there for ever where
-    a process is killed: memory without a name in its place."""
+    """Replace the /dev/shm file of load reports (since 0.5.15) by anonymous memory. Nothing would
+    remove the file of a killed process."""
     if importlib.util.find_spec("sglang.srt.managers.load_snapshot") is None:
         return
     module: Any = importlib.import_module("sglang.srt.managers.load_snapshot")
@@ -145,7 +145,7 @@ def leave_no_shared_memory() -> None:
 
 
 def write_model(folder: str, context_len: int, layers: int) -> None:
-    """A tiny Llama: a `config.json` and nothing else, the weights being random."""
+    """Write the `config.json` of a tiny Llama. Its random weights need no file."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -162,7 +162,7 @@ def write_model(folder: str, context_len: int, layers: int) -> None:
         "rope_theta": 10000.0,
         "torch_dtype": "float32",
         "bos_token_id": None,
-        # No end token, so that lengths are decided by max_new and stop tokens alone.
+        # Without an end token, only max_new and stop tokens decide the length of an answer.
         "eos_token_id": None,
         "tie_word_embeddings": False,
     }
@@ -170,7 +170,7 @@ def write_model(folder: str, context_len: int, layers: int) -> None:
 
 
 def server_args(config: dict[str, Any], folder: str) -> Any:
-    """The build's own `ServerArgs`, given those fields that it has."""
+    """Return the build's own `ServerArgs`. Fields that the build does not have are left out."""
     module = importlib.import_module("sglang.srt.server_args")
     cls = module.ServerArgs
     wanted = {
@@ -184,7 +184,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "disable_cuda_graph": True,
         "disable_piecewise_cuda_graph": True,
         "max_total_tokens": config["total_tokens"],
-        # SGLang sizes the request table by this one and admits by the next.
+        # `max_running_requests` sizes the request table. The next field limits admission.
         "max_running_requests": config["rows"],
         "pp_max_micro_batch_size": config["max_running"],
         "page_size": config["page_size"],
@@ -205,7 +205,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
 
 
 def build_scheduler(config: dict[str, Any]) -> Any:
-    """A fresh scheduler of this configuration. One per process: SGLang has globals."""
+    """Return a fresh scheduler. One per process, because SGLang has global variables."""
     scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
     args_module = importlib.import_module("sglang.srt.server_args")
     window.prepare(config)
@@ -224,7 +224,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
         offered = {"server_args": args, "port_args": ports, "dp_rank": None, **zero}
         scheduler = scheduler_class(**by_signature(scheduler_class.__init__, offered))
     if bool(scheduler.enable_overlap) != config["overlap"]:
-        raise UsageError("config.overlap: this build switches overlap scheduling off here")
+        raise UsageError("config.overlap: must be false because this build disables overlap")
     randomise_weights(scheduler)
     refusal = window.finish(scheduler, model_runner(scheduler).model, config)
     if refusal is not None:
@@ -233,7 +233,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
 
 
 def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
-    """Make the arguments the process's own, the way this build's scheduler process does."""
+    """Publish the arguments to the process in the same way as the build's scheduler process."""
     publish = getattr(scheduler_module, "publish", None)
     ranks = getattr(scheduler_module, "SpawnRanks", None)
     if publish is None:
@@ -245,7 +245,7 @@ def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
 
 
 def randomise_weights(scheduler: Any) -> None:
-    """Larger random weights than the loader's, so that every token depends on its context."""
+    """Set larger random weights than the loader's, so that every token depends on its context."""
     torch: Any = importlib.import_module("torch")
     runner = model_runner(scheduler)
     generator = torch.Generator().manual_seed(20260101)
@@ -259,13 +259,13 @@ def randomise_weights(scheduler: Any) -> None:
 
 
 def model_runner(scheduler: Any) -> Any:
-    """The object that holds the model, which moved between releases."""
+    """Return the object that holds the model. Releases store it in different places."""
     for path in ("tp_worker.model_runner", "tp_worker.worker.model_runner"):
-        found: Any = scheduler
+        runner: Any = scheduler
         for part in path.split("."):
-            found = getattr(found, part, None)
-            if found is None:
+            runner = getattr(runner, part, None)
+            if runner is None:
                 break
-        if found is not None:
-            return found
-    raise UsageError("this build keeps its model runner in no known place")
+        if runner is not None:
+            return runner
+    raise UsageError("unknown layout: tp_worker has no model_runner")

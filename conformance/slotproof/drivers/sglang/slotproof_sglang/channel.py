@@ -1,4 +1,4 @@
-"""JSON lines between the processes of the driver, and how they are forked."""
+"""JSON lines between the driver's processes, and the forking of these processes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Channel:
         self.reader = sock.makefile("rb")
 
     def close(self) -> None:
-        """Close this end; the reader holds the socket open as well."""
+        """Close this end of the channel, including the reader, which holds the socket open."""
         self.reader.close()
         self.sock.close()
 
     def send(self, message: dict[str, Any]) -> None:
-        """One message, whole."""
+        """Send one complete message."""
         self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the other side is gone."""
+        """Return the next message, or None if the other process is gone."""
         line = self.reader.readline()
         if not line:
             return None
@@ -41,11 +41,11 @@ class Channel:
         return message
 
     def asked(self) -> bool:
-        """Wait for a message, and leave it there; false when the other side is gone."""
+        """Wait until a message can be read. Return False if the other process is gone."""
         return bool(self.sock.recv(1, socket.MSG_PEEK))
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        """Send, and wait for the answer; None when the other side is gone."""
+        """Send a message and return its answer, or None if the other process is gone."""
         try:
             self.send(message)
             return self.receive()
@@ -54,7 +54,7 @@ class Channel:
 
 
 def fork(work: Callable[[], None]) -> int:
-    """Another process that does the work, and ends with this one; its number."""
+    """Fork a process that does the work and dies with this process. Return its process ID."""
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -63,16 +63,16 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def _become(parent: int, work: Callable[[], None]) -> None:
-    """Be another process: die with the parent, do the work, and never return.
+    """Do the work in the child and never return. The child dies with its parent.
 
-    Where there is no parent-death signal the end of the socket serves, once it is read, and
-    slotproof, which ends the driver's whole process group with itself.
+    Where a parent's death sends no signal, the child ends when its socket does, or when slotproof
+    kills the driver's process group.
     """
     status = 1
     try:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it died before we had asked for the signal
+            if os.getppid() != parent:  # dead before this process could ask for the signal
                 os._exit(1)
         devnull = os.open(os.devnull, os.O_RDONLY)
         os.dup2(devnull, 0)
@@ -86,19 +86,19 @@ def _become(parent: int, work: Callable[[], None]) -> None:
 
 
 def crash(error: str, trace: str, gone: bool = False) -> dict[str, Any]:
-    """The engine raised, or its process is no more."""
+    """Return the answer for an exception of the engine, or for a process that died (``gone``)."""
     answer = {"ok": False, "kind": "crash", "error": error, "trace": trace}
     return {**answer, "gone": True} if gone else answer
 
 
 def frames(trace: str) -> list[str]:
-    """The files of a traceback, innermost last."""
+    """Return the files named in a traceback, innermost last."""
     return re.findall(r'^  File "([^"]+)"', trace, re.MULTILINE)
 
 
 def how(status: int) -> str:
-    """How a process ended: ``SIGSEGV``, ``exit status 3``."""
+    """Return how a process ended: ``SIGSEGV``, ``exit status 3``."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return {int(each): each.name for each in signal.Signals}.get(number, f"signal {number}")
+        return {int(item): item.name for item in signal.Signals}.get(number, f"signal {number}")
     return f"exit status {os.WEXITSTATUS(status)}"

@@ -1,7 +1,7 @@
-"""Rounds of builds whose NGRAM algorithm does not take the path of the others: 0.5.13.
+"""Speculative rounds of 0.5.13, where only the NGRAM algorithm has a loop of its own.
 
-There the path is EAGLE's and STANDALONE's, whose worker needs a draft model. One without takes
-its place: nothing but `speculation.Rounds` asks it for anything.
+All other algorithms share the loop of EAGLE and STANDALONE, whose worker needs a draft model. A
+worker without a model replaces it. Only `speculation.Rounds` calls the replacement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WORKER = "sglang.srt.speculative.eagle_worker_v2"
 
 
 def offered() -> bool:
-    """Whether the build's worker answers as it is done here, and without overlap as well."""
+    """Return True if the build's worker has the assumed interface, with and without overlap."""
     if importlib.util.find_spec(WORKER) is None:
         return False
     worker = importlib.import_module(WORKER).EAGLEWorkerV2
@@ -24,19 +24,19 @@ def offered() -> bool:
 
 
 def prepare() -> None:
-    """Have the build make the worker without a draft model."""
+    """Replace the build's worker by one that needs no draft model."""
     base: Any = importlib.import_module("sglang.srt.speculative.base_spec_worker").BaseSpecWorker
     algorithms: Any = importlib.import_module("sglang.srt.speculative.spec_info")
 
     class Worker(base):  # type: ignore[misc]
-        """The build's worker, as far as the scheduler knows of it."""
+        """Replacement of the build's worker, with the parts that the scheduler uses."""
 
-        draft_worker: Any = None  # abstract properties
+        draft_worker: Any = None  # These are abstract properties.
         target_worker: Any = None
 
         def __init__(self, server_args: Any, target_worker: Any, **_: Any) -> None:
             self.target_worker = target_worker
-            # Its pool and its model are asked for, for disaggregation, and not used.
+            # Disaggregation reads the draft worker's pool and model, but uses neither.
             self.draft_worker = SimpleNamespace(draft_runner=target_worker.model_runner)
             self.draft_token_num = int(server_args.speculative_num_draft_tokens)
             self.topk = int(server_args.speculative_eagle_topk)
@@ -49,7 +49,7 @@ def prepare() -> None:
             pass
 
         def forward_batch_generation(self, batch: Any, on_publish: Any = None) -> Any:
-            """A prefill."""
+            """Run a prefill."""
             result = self.target_worker.forward_batch_generation(batch)
             result.new_seq_lens = batch.seq_lens
             if on_publish is not None:
@@ -58,13 +58,13 @@ def prepare() -> None:
             return result
 
     algorithms.SpeculativeAlgorithm.create_worker = lambda *_: Worker
-    # With overlap scheduling one Triton kernel hands the drafts on from round to round.
+    # With overlap scheduling, a Triton kernel would pass the drafts from round to round.
     relay: Any = importlib.import_module("sglang.srt.managers.overlap_utils")
     relay.gather_spec_extras = lambda at, *kept: [None if x is None else x[at] for x in kept]
 
 
 def following(tokens: Any, topk: int) -> Any:
-    """What the next round begins with; of its drafts nobody reads."""
+    """Return the input of the next round. Its drafts are never read."""
     types: Any = importlib.import_module("sglang.srt.speculative.eagle_info")
     torch: Any = importlib.import_module("torch")
     count = len(tokens)

@@ -1,4 +1,4 @@
-"""Events of requests that leave the batch: `release_kv_cache`, seen from outside."""
+"""Events of requests that leave the batch. They are recorded around `release_kv_cache`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .tracker import Tracker
 
 
 class Endings:
-    """Wrappers around the release of a request's KV, and what happens inside it."""
+    """Wrappers around the release of a request's KV and around the calls inside the release."""
 
     def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
         self.scheduler = scheduler
         self.dialect = dialect
         self.tracker = tracker
         self.drafts = drafts
-        #: A request without a session is being released: its insertion is part of that.
+        #: True while a plain request is released. An insertion is then part of the release.
         self.finishing_plain = False
         self.key_length = 0
-        #: Requests of a retraction round, with what they were to finish with before it.
+        #: Finish reason that each request was due for before a round of retractions.
         self.retracting: dict[int, Any] = {}
 
     def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """A round of retractions for want of memory; the last request may be aborted in it."""
+        """Wrap a round of retractions for lack of memory. The round may abort the last request."""
         self.retracting = {id(req): req.to_finish for req in batch.reqs}
         try:
             return original(batch, *args, **kwargs)
@@ -32,19 +32,19 @@ class Endings:
             self.retracting = {}
 
     def _out_of_memory(self, req: Any) -> bool:
-        """Aborted by the round itself. A client's abort may be due as well, and then the
-        request is retracted first and aborted when it comes back."""
+        """Return True if the round aborted the request itself. A request that a client aborted is
+        retracted here, and the abort comes into effect later."""
         return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
             id(req), req.to_finish
         )
 
     def key_inserted(self, original: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        """How long the key was that went into the tree; the first one is the longest."""
+        """Record the length of the longest key inserted into the tree."""
         self.key_length = max(self.key_length, len(params.key))
         return original(params, *args, **kwargs)
 
     def release(self, original: Any, req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
-        """The request gives up its KV, to its session's slot or altogether."""
+        """Wrap the release of a request's KV, to its session's slot or to the pool."""
         dialect = self.dialect
         kv, before = dialect.kv(req), dialect.figures()
         if kv.row < 0:
@@ -67,13 +67,13 @@ class Endings:
         return result
 
     def _published(self, count: int) -> dict[str, int] | None:
-        """What the tree took of a turn while it gave up its KV: told with the abort."""
+        """Return the parameters of an abort event, from the tree's inserts during the release."""
         events = self.tracker.events
         taken = [event[3] for event in events[count:] if event[0] == "T-INSERT"]
         events[count:] = [event for event in events[count:] if event[0] != "T-INSERT"]
         if not taken:
             return None
-        sums = {name: sum(each[name] for each in taken) for name in ("dup", "swa_dup")}
+        sums = {name: sum(params[name] for params in taken) for name in ("dup", "swa_dup")}
         return {"q": taken[-1]["q"], **sums}
 
     def _turn(self, req: Any, kv: Kv, change: Figures, published: dict[str, int] | None) -> None:
@@ -106,7 +106,7 @@ class Endings:
             tracker.of(req, "T-PLAIN-RETRACT", **dropped)
             return
         if self.key_length:
-            # An abort may leave its tokens to the tree too, and is then a finish to memory.
+            # An abort may insert its tokens, too. The memory then changes as at a finish.
             again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
             tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
         elif is_abort(req.finished_reason or req.to_finish):
@@ -117,11 +117,11 @@ class Endings:
 
 
 def is_abort(reason: Any) -> bool:
-    """Whether a finish reason is an abort."""
+    """Return True if the finish reason is an abort."""
     return type(reason).__name__ == "FINISH_ABORT"
 
 
 def finished_length(req: Any) -> int:
-    """Output tokens that count: those up to the stop, or up to max_new."""
+    """Return the number of output tokens up to the stop token or max_new."""
     length = getattr(req, "finished_len", None)
     return int(len(req.output_ids) if length is None else length)

@@ -1,4 +1,4 @@
-"""Commands in, snapshots out: one scheduler, stepped by hand."""
+"""One scheduler that the driver steps: commands go in, snapshots come out."""
 
 from __future__ import annotations
 
@@ -69,31 +69,31 @@ TRANSITIONS = (
     "T-PLAIN-RETRACT",
 )
 KEPT, WIPED = "T-RETRACT", "T-RETRACT-WIPE"
-"""A retraction, as the build makes it."""
+"""Transitions of a retraction. The first leaves KV in the slot, the second does not."""
 PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
-"""What only builds of that profile do."""
+"""Transitions that only builds of a profile offer, by profile."""
 NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
-    "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
-    "room that idle slots make": "SGLang keeps the slot of an open session, whoever needs memory",
-    "commands to the engine": "a retract is SGLang's pause with mode retract and ends a pause; "
-    "what a round accepts is told to the next one that is scheduled",
-    "answers to close": "SGLang answers no close, and tells nobody of a session that timed out",
+    "match without admission": "SGLang locks the tree at admission, so T-MATCH is reported then",
+    "room that idle slots make": "SGLang never reclaims the slot of an open session",
+    "commands to the engine": "retract is SGLang's pause with mode retract, and ends a pause; "
+    "accept applies to the next round scheduled",
+    "answers to close": "SGLang answers no close, and reports no timeout of a session",
 }
 MARGIN = 7
-"""Of the context, and of the pool: one token, and a prompt has to be shorter than that less 5."""
+"""Margin in tokens between a prompt and context or pool: 1, plus 5, plus 1 to be shorter."""
 BLIND = {
-    "tokens with a sliding window": "this build's attention on a CPU reads what slid out as well"
+    "tokens with a sliding window": "this build's CPU attention also reads KV outside the window"
 }
-"""Of builds up to 0.5.12."""
+"""Facts that builds up to 0.5.12 do not show."""
 BY_HAND = {
-    "KV content after a draft": "a draft that is put in computes nothing: no replays after one"
+    "KV content after a draft": "an injected draft computes nothing: no replays after a draft"
 }
-"""Of builds whose rounds can't be scripted."""
+"""Facts that builds without scripted rounds do not show."""
 
 
 class Engine:
-    """The engine under test of one example."""
+    """Engine under test in one example."""
 
     def __init__(self, scheduler: Any, dialect: Dialect) -> None:
         self.scheduler = scheduler
@@ -107,7 +107,7 @@ class Engine:
         self.retraction = Retraction(scheduler)
         self.snapshooter = Snapshooter(dialect, self.tracker)
         self.drafts = Drafts(dialect, self.tracker, scheduler.model_config.context_len)
-        #: Where this scheduler speculates.
+        #: Scripted rounds, or None if this scheduler does not speculate.
         self.rounds = speculation.rounds(scheduler)
         self.inbox: list[dict[str, Any]] = []
         self.iterations = 0
@@ -125,7 +125,7 @@ class Engine:
         self.watch.install()
 
     def configure(self, config: dict[str, Any]) -> None:
-        """What a configuration changes without a new scheduler."""
+        """Apply the fields of a configuration that need no new scheduler."""
         self.dialect.reserve(config["reserve"] / 100)
         self.inputs.timeout = self.watch.timeout = config["timeout"]
         self.inputs.own_timeouts = bool(config["own_timeouts"])
@@ -140,7 +140,7 @@ class Engine:
             self.scheduler.session_controller.open(opening)
 
     def do(self, command: dict[str, Any]) -> Generator[None, None, list[dict[str, Any]]]:
-        """Carry out one command of a client; each `yield` is one iteration of the event loop."""
+        """Run one command of a client. Each `yield` is one iteration of the event loop."""
         name = command.get("do")
         fields.check(command)
         if name == "step":
@@ -154,12 +154,12 @@ class Engine:
             return [self.tick(float(command["seconds"]))]
         if name not in commands():
             raise UsageError(f"unknown command {name!r}; there are: {', '.join(commands())}")
-        self._action(command)  # a command that can't be built is refused before it is queued
+        self._action(command)  # An impossible command is refused before it is queued.
         self.inbox.append(command)
         return []
 
     def _begin(self) -> int:
-        """Do what the inbox says, at the beginning of an iteration; how much that was."""
+        """Run the commands in the inbox when an iteration starts. Return their number."""
         consumed, self.inbox = self.inbox, []
         self.checker.clear()
         self.iterations += 1
@@ -168,11 +168,11 @@ class Engine:
         return len(consumed)
 
     def run(self, script: Iterator[None]) -> None:
-        """Run the event loop until the script ends; each `yield` of it is one iteration."""
+        """Run the event loop until the script ends. Each `yield` of the script is one iteration."""
         loop.run(self.scheduler, script, self.checker)
 
     def tick(self, seconds: float) -> dict[str, Any]:
-        """Time passes; sessions that are due are reaped. No iteration."""
+        """Advance the clock and close the sessions that are due. Runs no iteration."""
         self.checker.clear()
         self.clock.now += seconds
         self.scheduler.session_controller.maybe_reap(self.clock.now, -1.0)
@@ -196,7 +196,7 @@ class Engine:
         }
 
     def _action(self, command: dict[str, Any]) -> Callable[[], Any]:
-        """What the next iteration does for an inbox command."""
+        """Return the function that carries out a command from the inbox in the next iteration."""
         name = command["do"]
         if name == "evict":
             return lambda: self._evict(int(command["tokens"]))
@@ -216,7 +216,7 @@ class Engine:
         self.scheduler.process_input_requests([message])
 
     def _accept(self, rid: str, tokens: int) -> None:
-        if self.rounds is not None:  # without rounds there is nothing to accept
+        if self.rounds is not None:  # Without rounds, no draft can be accepted.
             self.rounds.request(rid, tokens)
 
     def _evict(self, tokens: int) -> None:
@@ -226,13 +226,13 @@ class Engine:
 
 
 def commands() -> list[str]:
-    """What this build takes: a draft is put in by hand where no round can be scripted."""
+    """Return the commands that this build offers, `draft` only without scripted rounds."""
     other = "draft" if speculation.scriptable() else "accept"
     return [name for name in COMMANDS if name != other]
 
 
 def capabilities(profile: str, limits: dict[str, list[Any]]) -> dict[str, Any]:
-    """What the driver offers, by the protocol."""
+    """Return the driver's capabilities, in the format of the protocol."""
     retraction = WIPED if limits["retract"] == ["wipe"] else KEPT
     return {
         "commands": commands(),

@@ -1,27 +1,27 @@
-"""The event list, by wrapping the build's own methods.
+"""List of events, taken by wrappers around the build's own methods.
 
-Parameters are figures before and after the wrapped call (free, evictable, protected
-tokens; the request's lengths), not a second implementation of what it does. In the order
-of one iteration:
+Parameters are differences of figures before and after the wrapped call (free, evictable, protected
+tokens, and the request's lengths). No wrapper implements the call a second time. In the order of
+one iteration:
 
-| what is wrapped | events |
+| wrapped method | events |
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
 | the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
 | `abort_request`, `_abort_on_queued_limit`, `_add_request_to_queue`, `…_waiting_timeout` \
-| those that it ends itself |
+| aborts by the engine itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
-| `SchedulePolicy.calc_priority` | T-DOOM, where it looks prompts up |
+| `SchedulePolicy.calc_priority` | T-DOOM, if the sort looks prompts up |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND; T-DECODE, or with overlap \
 scheduling T-LAUNCH |
 | `Scheduler.run_batch` | T-PARK |
-| `free_swa_out_of_window_slots`, or what it was before | T-SWA-ADVANCE |
+| `free_swa_out_of_window_slots`, or its predecessor | T-SWA-ADVANCE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
-| `ScheduleBatch.retract_decode` | whether a release in it is T-RETRACT or T-OOM |
-| `Scheduler.process_batch_result` | whether T-EXTEND sampled; with overlap scheduling T-RESULT |
+| `ScheduleBatch.retract_decode` | none: decides between T-RETRACT and T-OOM for a release |
+| `Scheduler.process_batch_result` | the `sampled` of T-EXTEND; with overlap scheduling T-RESULT |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
 
@@ -42,7 +42,7 @@ from .tracker import Event, Tracker
 
 
 class Wrapper:
-    """Puts the wrappers in place, once per process."""
+    """Installer of the wrappers. They are installed once per process."""
 
     def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
         self.scheduler = scheduler
@@ -53,16 +53,16 @@ class Wrapper:
         self.overlap = bool(scheduler.enable_overlap)
         self.speculates = not scheduler.spec_algorithm.is_none()
         self.runs_ahead = self.overlap and self.speculates
-        #: The event of each request's round, as long as its result is out: what it sampled or
-        #: committed is known then.
+        #: Event of the round whose result a request awaits. The result adds the number of tokens
+        #: sampled or committed.
         self.rounds: dict[int, Event] = {}
-        #: Requests whose result is being processed: C and outputs before it.
+        #: C and number of output tokens of each request before the result being processed.
         self.results: dict[int, tuple[int, int]] = {}
-        #: That result is of a round that was counted ahead.
+        #: True if the result being processed is of a round counted ahead.
         self.landing = False
 
     def install(self) -> None:
-        """Wrap everything in the table above."""
+        """Wrap all methods in the module's table."""
         self._wrap(self.scheduler, "_request_dispatcher", self.intake.dispatch)
         self._wrap(self.scheduler.session_controller, "_close", self.intake.close)
         self._wrap(self.scheduler.session_controller, "maybe_reap", self.intake.reap)
@@ -70,7 +70,7 @@ class Wrapper:
         self._wrap(self.scheduler, "_abort_on_queued_limit", self.intake.queue_limit)
         self._wrap(self.scheduler, "_add_request_to_queue", self.intake.queue)
         self._wrap(self.scheduler, "abort_request", self.intake.abort)
-        if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer ones send an abort
+        if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer builds send an abort
             self._wrap(self.scheduler, "_abort_on_waiting_timeout", self.intake.too_late)
         batch_module: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
@@ -90,7 +90,7 @@ class Wrapper:
         self._wrap_release()
 
     def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        """`owner.name(…)` becomes `wrapper(original, …)`."""
+        """Replace the method `owner.name(…)` by `wrapper(original, …)`."""
         original = getattr(owner, name, None)
         if original is None:
             who = owner if isinstance(owner, type) else type(owner)
@@ -98,7 +98,7 @@ class Wrapper:
         setattr(owner, name, self._around(original, wrapper))
 
     def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        """What is called in the place of ``original``."""
+        """Return the function that replaces ``original``."""
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
@@ -106,7 +106,7 @@ class Wrapper:
         return wrapped
 
     def _wrap_release(self) -> None:
-        """Settle the round before the request goes."""
+        """Wrap the release of KV. A request's round in flight is settled before the release."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "release_kv_cache", None)
         if original is None:
@@ -116,11 +116,11 @@ class Wrapper:
     def _release(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         self._settle(req)
         result = self.endings.release(original, req, *args, **kwargs)
-        self.tracker.meta(req).ahead = 0  # what is under way is written to KV that it gave up
+        self.tracker.meta(req).ahead = 0  # A round in flight writes to KV that is already released.
         return result
 
     def _wrap_cursor(self, batch: Any) -> None:
-        """Builds up to 0.5.12 move the cursor in a method, newer ones in a function."""
+        """Wrap the window cursor, which is a method in builds up to 0.5.12 and a function later."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "free_swa_out_of_window_slots", None)
         if original is None:
@@ -131,7 +131,7 @@ class Wrapper:
     # Matching and admission ---------------------------------------------------
 
     def _sort(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Where prompts are looked up to sort them, a doomed turn leaves its session."""
+        """Wrap the sort of the queue. If it looks prompts up, a doomed turn leaves its session."""
         attached = {id(req): req.session for req in queue}
         result = original(policy, queue, *args, **kw)
         for req in queue:
@@ -143,7 +143,7 @@ class Wrapper:
     def _match(self, original: Any, req: Any, tree_cache: Any = None, *args: Any, **kw: Any) -> Any:
         attached = req.session
         result = original(req, tree_cache, *args, **kw)
-        if tree_cache is None:  # a further chunk: nothing is matched
+        if tree_cache is None:  # A later chunk of a prompt matches nothing.
             return result
         tracker, meta = self.tracker, self.tracker.meta(req)
         meta.match = None
@@ -152,7 +152,7 @@ class Wrapper:
             return result
         if meta.doomed and meta.kind == "turn":
             if req.session is attached:
-                return result  # it leaves its session when, and if, it is admitted
+                return result  # The turn leaves its session when it is admitted, not before.
             self._doom(req)
         meta.match = self._matched(req)
         return result
@@ -160,7 +160,7 @@ class Wrapper:
     def _matched(self, req: Any) -> Any:
         unlocked = self.dialect.unlocked_on(req.last_node)
         matched = self.dialect.matched(req)
-        return self.tracker.of(req, "T-MATCH", m=matched, u=unlocked, swa_u=0)
+        return self.tracker.of(req, "T-MATCH", m=matched, locked=unlocked, swa_locked=0)
 
     def _doom(self, req: Any) -> None:
         self.tracker.of(req, "T-DOOM", prompt=len(req.origin_input_ids))
@@ -176,19 +176,21 @@ class Wrapper:
                 meta.match = self._matched(req)
             if meta.match[0] == "T-MATCH":
                 locked = self.dialect.figures() - before
-                meta.match[3].update(u=locked.protected, swa_u=locked.swa_protected)
+                meta.match[3].update(locked=locked.protected, swa_locked=locked.swa_protected)
             return result
         if meta.match is not None:
             params = meta.match[3]
             if meta.match[0] == "T-MATCH":
-                params["swa_u"] = self._pinned_swa(params["m"], before.swa_protected)
-            self.tracker.of(req, "T-REFUSE", u=params.get("u", 0), swa_u=params.get("swa_u", 0))
+                params["swa_locked"] = self._pinned_swa(params["m"], before.swa_protected)
+            self.tracker.of(
+                req, "T-REFUSE", u=params.get("locked", 0), swa_u=params.get("swa_locked", 0)
+            )
         return result
 
     def _pinned_swa(self, m: int, protected: int) -> int:
-        """What a prefix that was matched and refused locked of the second pool meanwhile.
+        """Return the window tokens that a prefix locks if it is matched and then refused.
 
-        The build pins it while it decides, and nobody looks then: the least that its window takes.
+        The build locks it while it decides, unseen by the driver. The smallest lock is assumed.
         """
         swa = self.dialect.swa
         if swa is None:
@@ -212,7 +214,7 @@ class Wrapper:
         name = "T-LAUNCH" if self.overlap else "T-DECODE"
         for req, (C, A) in zip(batch.reqs, lengths, strict=True):
             committed, allocated = self.dialect.lengths(req)
-            if self.runs_ahead and committed == C:  # 0.5.13 counts the round itself
+            if self.runs_ahead and committed == C:  # In 0.5.13 the build counts the round itself.
                 self.tracker.meta(req).ahead += 1
                 committed += 1
             event = self.tracker.of(req, name, d=allocated - A, k=committed - C)
@@ -235,11 +237,11 @@ class Wrapper:
         return result
 
     def _computed(self, req: Any) -> int:
-        """C, where a result can move it: only that of a speculative round does."""
+        """Return C, if a result can change it. Only the result of a speculative round can."""
         return self.dialect.kv(req).C if self.speculates else 0
 
     def _settle(self, req: Any) -> None:
-        """What a round gave is known only when its result is processed."""
+        """Complete the event of a request's round when the round's result is processed."""
         event = self.rounds.pop(id(req), None)
         before = self.results.pop(id(req), None)
         if before is None:
@@ -249,10 +251,10 @@ class Wrapper:
         k, n = self._computed(req) - before[0], len(req.output_ids) - before[1]
         if self.overlap:
             if k or n:
-                self.tracker.of(req, "T-RESULT", k=k, n=n)
+                self.tracker.of(req, "T-RESULT", k=k, sampled=n)
         elif event is not None and event[0] == "T-EXTEND":
             event[3]["sampled"] = n
-        elif event is not None:  # a speculative round commits what it was found to accept
+        elif event is not None:  # A speculative round commits its accepted tokens.
             event[3]["k"] += k
 
     # The tree ---------------------------------------------------------------------
@@ -275,7 +277,7 @@ class Wrapper:
         result = original(req, *args, **kwargs)
         change, q = self.dialect.figures() - before, self.dialect.kv(req).Q
         dup = q - was.Q - change.grown
-        # Some builds move the cursor before they insert, and once more afterwards.
+        # Some builds move the cursor before the insertion and again after it.
         told, events[count:] = events[count:], []
         first = [event for event in told if event[3].get("e", 0) <= q]
         cursor = max([was.E, *(event[3]["e"] for event in first if "e" in event[3])])
@@ -286,9 +288,9 @@ class Wrapper:
             q=q,
             dup=dup,
             swa_dup=swa_dup(self.dialect, was.Q, cursor, q, change),
-            u=change.protected,
-            swa_u=max(0, change.swa_protected),
-            swa_x=max(0, -change.swa_protected),
+            locked=change.protected,
+            swa_locked=max(0, change.swa_protected),
+            swa_u=max(0, -change.swa_protected),
         )
         events.extend(event for event in told if event not in first)
         return result
@@ -306,8 +308,8 @@ class Wrapper:
         return self._advanced(req, was, result)
 
     def _advanced(self, req: Any, was: Kv, result: Any) -> Any:
-        """The cursor may move. Up to Q it stands on the tree's pages: there it means nothing,
-        and SGLang sets it to Q before it moves on."""
+        """Record a move of the cursor. Up to Q the cursor has no meaning, because the tree owns the
+        pages. SGLang sets the cursor to Q before it moves it further."""
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
             self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)
@@ -315,7 +317,7 @@ class Wrapper:
 
 
 def replace_everywhere(original: Any, wrapped: Any) -> None:
-    """A function that several modules imported by name."""
+    """Replace a function in each module that imported it by name."""
     called = str(original.__name__)
     for name, module in list(sys.modules.items()):
         if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)

@@ -1,7 +1,6 @@
-"""Commands as the engine's own input messages.
+"""Commands of clients as the engine's own input messages.
 
-The fields of those messages grow from release to release. What a message asks for and
-the driver does not know is given as None.
+Releases add fields to messages. A required field that the driver does not know is set to None.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .options import drawn
 
 
 class Inputs:
-    """Builds the input messages of the build under test."""
+    """Builder of the input messages of the build under test."""
 
     def __init__(self) -> None:
         self.io: Any = importlib.import_module("sglang.srt.managers.io_struct")
@@ -29,19 +28,19 @@ class Inputs:
         self.sampling_params: Any = params.SamplingParams
         annotation = str(self.io.TokenizedGenerateReqInput.__annotations__.get("input_ids", ""))
         self.takes_array = "array" in annotation
-        #: Requests differ in importance.
+        #: True if requests differ in priority.
         self.differ = False
-        #: They ask for the logprobs of whole prompts; or for tokens as they come, 1 to 3 at a time.
+        #: True if requests ask for logprobs of whole prompts, or for streamed tokens.
         self.logprobs = self.stream = False
-        #: What a pause does with those that run.
+        #: Mode of a pause: it decides whether running requests are retracted.
         self.pause = "in_place"
-        #: Seconds; a session's timeout of 0 is none. Sessions have timeouts of their own.
+        #: Timeout of sessions in seconds (0: none), and True if each session has its own.
         self.timeout, self.own_timeouts = 0, False
-        #: Where requests without a session are turns of one that keeps no slot.
+        #: Set if the driver sends requests without a session as turns of a session without a slot.
         self.branches: Branches | None = None
 
     def message(self, command: dict[str, Any]) -> Any:
-        """What the engine is sent for a client's command."""
+        """Return the engine's message for a client's command."""
         make, io = self._make, self.io
         match command["do"]:
             case "submit":
@@ -55,16 +54,16 @@ class Inputs:
                 return make(io.AbortReq, rid=inner_rid(command["rid"]))
             case "abort_all":
                 return make(io.AbortReq, rid="", abort_all=True)
-            case "flush":  # empties the prefix tree, if the engine finds itself idle
+            case "flush":  # A flush empties the prefix tree of an idle engine.
                 return make(io.FlushCacheReqInput)
             case "pause":
                 return make(io.PauseGenerationReqInput, mode=self.pause)
             case "continue":
                 return make(io.ContinueGenerationReqInput, torch_empty_cache=False)
-        raise UsageError(f"{command['do']} is no message of the engine's")
+        raise UsageError(f"{command['do']}: SGLang has no message for this command")
 
     def opening(self, session: str, *, timeout: int = 0, streaming: bool = True) -> Any:
-        """An open. ``streaming``: the session keeps a slot."""
+        """Return a message that opens a session. ``streaming``: the session gets a slot."""
         return self._make(
             self.io.OpenSessionReqInput,
             capacity_of_str_len=1 << 20,
@@ -74,7 +73,7 @@ class Inputs:
         )
 
     def _submit(self, command: dict[str, Any]) -> Any:
-        """A turn of a session, or a plain request; greedy, so that tokens are determined."""
+        """Return a session's turn or a plain request. Greedy sampling makes tokens repeatable."""
         tokens = [int(token) for token in command["tokens"]]
         for token in (*tokens, *command.get("stop", ())):
             if not 0 < token < VOCAB:
@@ -83,7 +82,7 @@ class Inputs:
             max_new_tokens=int(command["max_new"]),
             temperature=0.0,
             stop_token_ids=[int(token) for token in command.get("stop", ())] or None,
-            # The model has no end token, and with `ignore_eos` stop tokens go unheard.
+            # The model has no end token, and `ignore_eos` would disable stop tokens.
             ignore_eos=False,
             stream_interval=1 + drawn(command["rid"]) if self.stream else None,
         )
@@ -113,7 +112,8 @@ class Inputs:
 
     @staticmethod
     def _make(kind: Any, **wanted: Any) -> Any:
-        """``kind(**wanted)``, less what it doesn't know, None for what else it requires."""
+        """Return ``kind(**wanted)``. Fields that ``kind`` lacks are left out, and its other
+        required fields are None."""
         parameters = inspect.signature(kind).parameters
         if dataclasses.is_dataclass(kind):
             names = {field.name for field in dataclasses.fields(kind)}

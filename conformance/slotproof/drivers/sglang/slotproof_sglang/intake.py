@@ -1,4 +1,4 @@
-"""Events of what clients ask for: sessions, submissions, aborts in the queue, flush."""
+"""Events of client requests: sessions, submissions, flushes, and aborts of queued requests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Intake:
         self.tracker = tracker
         self.reaping = False
         self.aborting = False
-        #: Sessions whose close was deferred; the reaper takes their mark off before it closes them.
+        #: Sessions with a deferred close. The reaper clears the engine's flag before it closes.
         self.closing: set[str] = set()
-        #: Turned away by a full queue, until what they leave behind is given up; and those of them
-        #: who are told of later, while a request is being read.
+        #: Requests that a full queue turned away and whose slots are not released yet. While the
+        #: engine reads a request, the events of such requests wait in the second list.
         self.away: list[tuple[Any, dict[str, Slot]]] = []
         self.turned_away: list[tuple[Any, dict[str, Slot]]] | None = None
 
     def dispatch(self, original: Any, message: Any) -> Any:
-        """One message of a client, by its type."""
+        """Wrap the dispatch of a client's message. Its type decides which events are recorded."""
         kind = type(message).__name__
         if kind == "OpenSessionReqInput":
             output = original(message)
@@ -68,13 +68,13 @@ class Intake:
             else:
                 full = busy or (session is not None and self.dialect.close_pending(session))
                 self._alone(req, sid, new, full)
-        for each in gone:  # after it, which found them there
-            self._left_queue(*each)
+        for entry in gone:  # These requests were still queued when this request came.
+            self._left_queue(*entry)
         return result
 
     def _alone(self, req: Any, sid: str | None, new: int, full: bool) -> None:
-        """A request without a session, or one that its session does not take: it is ``full``,
-        there is none, or there is nothing to compute."""
+        """Record a request outside a session: it names none or a missing one, its session takes no
+        turn now (``full``), or it has no token to compute."""
         prompt = len(req.origin_input_ids)
         self.tracker.enrol(req, Meta("stub" if sid else "plain", sid, new, prompt))
         if full:
@@ -83,8 +83,8 @@ class Intake:
             self.tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
 
     def _accepted(self, req: Any, sid: str, history: int, new: int) -> None:
-        # A prompt that is too long was cut to one token by now; until the turn leaves its
-        # session it is told as the client sent it.
+        # A prompt over the limit is already cut to one token. As long as the turn is in its
+        # session, events report the prompt that the client sent.
         aborting = req.to_finish is not None
         asked = history + new if aborting else len(req.origin_input_ids)
         self.tracker.enrol(req, Meta("turn", sid, new, asked, doomed=aborting))
@@ -93,7 +93,7 @@ class Intake:
     # Aborts in the queue ------------------------------------------------------------
 
     def abort(self, original: Any, message: Any) -> Any:
-        """Of a client, or by the engine itself."""
+        """Wrap an abort by a client or by the engine itself."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         with self._aborts():
             result = original(message)
@@ -102,30 +102,30 @@ class Intake:
         return result
 
     def queue_limit(self, original: Any, req: Any) -> Any:
-        """A request finds the queue full: it is turned away itself, which is told of one that was
-        there before (it was sent back to waiting); or one that is less important."""
+        """Wrap the check for a full queue. The build refuses the new request or a less important
+        one. A refusal is an event only if the refused request was already queued."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         refused = original(req)
         gone = self._gone(before)
         gone += [req] if refused and self.tracker.known(req) else []
-        self.away += [(each, slots) for each in gone]
+        self.away += [(gone_req, slots) for gone_req in gone]
         return refused
 
     def queue(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """A request is queued, and perhaps somebody turned away."""
+        """Wrap the queueing of a request, which may drive another request from the queue."""
         with self._aborts():
             result = original(*args, **kwargs)
         gone, self.away = self.away, []
         if self.turned_away is not None:
             self.turned_away += gone
         else:
-            for each in gone:
-                self._left_queue(*each)
+            for entry in gone:
+                self._left_queue(*entry)
         return result
 
     @contextmanager
     def _aborts(self) -> Iterator[None]:
-        """Slots that are given up now are those of turns that are aborted."""
+        """Record the slots released inside the block as the slots of aborted turns."""
         before, self.aborting = self.aborting, True
         try:
             yield
@@ -133,7 +133,7 @@ class Intake:
             self.aborting = before
 
     def too_late(self, original: Any, *args: Any) -> Any:
-        """The engine looks for who has waited for too long."""
+        """Wrap the engine's search for requests that have waited too long."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         result = original(*args)
         for req in self._gone(before):
@@ -141,7 +141,7 @@ class Intake:
         return result
 
     def _gone(self, before: list[Any]) -> list[Any]:
-        """Those who waited before and do so no more, in the queue's order."""
+        """Return the requests that left the queue, in the queue's order."""
         left = {id(req) for req in self.dialect.waiting()}
         return [req for req in before if id(req) not in left]
 
@@ -157,10 +157,10 @@ class Intake:
         self.tracker.end(req)
 
     def release(self, original: Any, sid: str) -> Any:
-        """A session gives up its slot: with an abort in the queue that is an event of its own."""
-        there, before = sid in self.dialect.slots(), self.dialect.figures()
+        """Wrap the release of a slot, which is a separate event when a queued turn is aborted."""
+        had_slot, before = sid in self.dialect.slots(), self.dialect.figures()
         result = original(sid)
-        if self.aborting and there:
+        if self.aborting and had_slot:
             change = self.dialect.figures() - before
             dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
             self.tracker.emit("T-DISCARD", sid, None, **dropped)
@@ -169,7 +169,7 @@ class Intake:
     # Sessions -------------------------------------------------------------------------
 
     def reap(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Closes inside are reaps; a close that is deferred once more is no event."""
+        """Wrap the reaper. A close by the reaper is a reap. A close deferred again is no event."""
         self.reaping = True
         try:
             return original(*args, **kwargs)
@@ -177,9 +177,10 @@ class Intake:
             self.reaping = False
 
     def close(self, original: Any, sid: str) -> Any:
-        """A session is closed, at once or later."""
+        """Wrap the close of a session, immediate or deferred."""
         session = self.dialect.sessions().get(sid)
-        if session is None:  # its close was told when only a doomed turn was in its way
+        # Only a doomed turn delayed the close, and the event was recorded then.
+        if session is None:
             return original(sid)
         pending = sid in self.closing or self.dialect.close_pending(session)
         before = self.dialect.figures()
@@ -187,7 +188,7 @@ class Intake:
         if sid not in self.dialect.sessions() or (not pending and self.dialect.parts(session)):
             self.closing.discard(sid)
             change = self.dialect.figures() - before
-            # A second close of a closing session whose turn is over does what the reaper would.
+            # A second close of a closing session acts as the reaper once the turn is over.
             name = "T-REAP" if self.reaping or pending else "T-CLOSE"
             dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
             self.tracker.emit(name, sid, None, **dropped)
@@ -199,7 +200,7 @@ class Intake:
     # Flush ------------------------------------------------------------------------------
 
     def _flush(self, original: Any, message: Any) -> Any:
-        """A flush that goes through discards every slot and evicts the whole tree."""
+        """Wrap a flush. A flush that succeeds discards every slot and evicts the whole tree."""
         dialect = self.dialect
         slots, before = dialect.slots(), dialect.figures()
         paths = {sid: list(dialect.path(dialect.locked_by(sid))) for sid in slots}
@@ -213,7 +214,7 @@ class Intake:
                 locks[node] -= 1
             free = sum(tokens for node, tokens, _ in path if locks[node] == 0)
             evictable += free
-            # Which slot's lock frees what of the window does not matter: all of them go.
+            # A flush drops all locks, so the share of each slot in the window does not matter.
             swa_free = min(swa_left, slots[sid].kv.Q)
             swa_left -= swa_free
             self.tracker.emit("T-DISCARD", sid, None, u=free, swa_u=swa_free)

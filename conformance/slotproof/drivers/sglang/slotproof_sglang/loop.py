@@ -1,8 +1,8 @@
-"""The build's own event loop, stopped where it asks for input.
+"""The build's own event loop, stopped whenever it reads input.
 
-Nothing of the loop is written down here: which one runs (normal, overlap), what it launches
-and when it processes a result, is the build's business. The driver is called where the loop
-would read its sockets, and goes on with its script up to the next `yield`: one iteration.
+The build alone decides which loop runs (normal, overlap), what it launches, and when it processes a
+result. Where the loop would read from sockets, it calls the driver. The driver then continues its
+script up to the next `yield`. The code between two `yield`s belongs to one iteration.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .own_check import Checker
 
 
 class _Over(BaseException):
-    """The script has ended: out of the loop."""
+    """Exception that leaves the event loop after the script's end."""
 
 
 def run(scheduler: Any, script: Iterator[None], checker: Checker) -> None:
-    """Run the event loop until the script ends; each `yield` of it is one iteration.
+    """Run the event loop until the script ends. Each `yield` of the script is one iteration.
 
-    What the engine raises goes through; what its own check complains of goes to ``checker``.
+    Exceptions of the engine are raised. A complaint of the engine's own check goes to ``checker``.
     """
 
     def recv_requests(*_: Any, local_reqs: Iterable[Any] = (), **__: Any) -> list[Any]:
@@ -31,7 +31,7 @@ def run(scheduler: Any, script: Iterator[None], checker: Checker) -> None:
             next(script)
         except StopIteration:
             raise _Over from None
-        return list(local_reqs)  # what the engine asks of itself: to end who is late
+        return list(local_reqs)  # The engine sends itself requests that abort late requests.
 
     receiver = getattr(scheduler, "request_receiver", scheduler)
     type(receiver).recv_requests = recv_requests
@@ -46,8 +46,8 @@ def run(scheduler: Any, script: Iterator[None], checker: Checker) -> None:
 
 
 def without_device(scheduler: Any) -> Any:
-    """What a server does before its loop begins: there is no device to synchronise with, and no
-    stream that a tensor could wait for. The module torch."""
+    """Prepare the scheduler as a server does before its loop, but without a device or streams to
+    wait for. Return the module torch."""
     torch: Any = importlib.import_module("torch")
     torch.Tensor.record_stream = lambda *_: None
     scheduler.schedule_stream = scheduler.device_module.Stream(priority=0)

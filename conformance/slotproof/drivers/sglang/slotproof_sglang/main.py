@@ -1,9 +1,9 @@
-"""The driver's messages: JSON lines on standard input and output.
+"""Messages of the driver: JSON lines on standard input and output.
 
-This process imports the engine once and holds no scheduler. For each shape of
-configuration it forks a *template*, which builds a scheduler (SGLang has globals: one per
-process); for each example the template forks a *child*, so that every example starts from
-the same state and a crash takes only the child. See `processes.py`.
+This process imports the engine once and has no scheduler. For each shape of configuration it forks
+a *template*, which builds one scheduler, because SGLang has global variables. For each example the
+template forks a *child*. So every example starts in the same state, and a crash ends only the
+child. See `processes.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import boot, processes
 
 
 class Driver(serving.Driver):
-    """Answers the protocol's requests, most of them through a child."""
+    """Driver of SGLang. It passes most of the protocol's requests to a child."""
 
     name = "sglang"
 
@@ -28,7 +28,7 @@ class Driver(serving.Driver):
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
-        """Those that a scheduler shows, for its layout decides."""
+        """Return the capabilities of a scheduler of this build, whose layout decides them."""
         return self.templates.probe(boot.normalise({}))
 
     def reset(self, config: dict[str, Any]) -> None:

@@ -1,37 +1,37 @@
-"""What clients were told: everything the scheduler sends, kept instead of sent."""
+"""Messages to clients. All output of the scheduler is stored instead of sent."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-#: Appended to a request id inside the engine, which takes an abort's id for a *prefix*:
-#: without a terminator, aborting r1 would abort r10 as well.
+#: End of each request ID inside the engine. The engine aborts every ID that *begins* with the ID
+#: of an abort, so an abort of r1 would abort r10 as well.
 END = ";"
 
 
 def inner_rid(rid: str) -> str:
-    """The id that the engine gets."""
+    """Return the engine's ID of a request."""
     return rid + END
 
 
 def outer_rid(rid: str) -> str:
-    """The client's id of a request of the engine."""
+    """Return the client's ID of a request in the engine."""
     return rid.removesuffix(END)
 
 
 class Mailbox:
-    """Collects messages in order, in the words of the protocol."""
+    """Collector of messages, in order and in the format of the protocol."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.unknown: set[str] = set()
-        #: Tokens of a request that goes on were sent since the last snapshot.
+        #: True if tokens of a running request were sent since the last snapshot.
         self.streamed = False
         self._tokens: dict[str, list[int]] = {}
 
     def install(self) -> None:
-        """Make the engine's senders deliver here instead of to a socket."""
+        """Redirect the engine's senders to this mailbox, away from their sockets."""
 
         def send_output(_: Any, output: Any, recv_obj: Any = None) -> None:
             self.deliver(output)
@@ -56,7 +56,7 @@ class Mailbox:
             self.unknown.add(kind)
 
     def take(self) -> list[dict[str, Any]]:
-        """The messages since the last call."""
+        """Return the messages since the last call."""
         taken, self.messages = self.messages, []
         return taken
 

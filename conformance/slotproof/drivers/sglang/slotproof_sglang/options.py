@@ -1,8 +1,7 @@
-"""Options of a server by which requests give way, wait or end: in the words of the build, and when
-one was at work.
+"""Server options that preempt, delay or end requests: their names, and signs of their effect.
 
-Nothing is done in their place: the build is started with its own arguments, and its own methods
-tell the tracker.
+The driver implements no option. The build starts with its own arguments. Wrapped methods of the
+build tell the tracker when an option has an effect.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ DEFAULTS: dict[str, Any] = {
     "branching": False,
 }
 SHAPE = ("priority", "mixed", "longest_match")
-"""Those that a scheduler is built with."""
+"""Options that need a new scheduler."""
 _ARGUMENT = {
     "priority": "enable_priority_scheduling",
     "queue": "max_queued_requests",
     "mixed": "enable_mixed_chunk",
 }
-"""Those that not every build has: the argument of the server by which it shows."""
+"""Options that some builds lack, each with the server argument whose presence shows it."""
 _TIMEOUTS = {
     "waiting_timeout": "SGLANG_REQ_WAITING_TIMEOUT",
     "running_timeout": "SGLANG_REQ_RUNNING_TIMEOUT",
 }
-"""Those that the build reads from its environment whenever it looks for who is late."""
+"""Options that the build reads from its environment whenever it looks for late requests."""
 
 
 def arguments_of(cls: Any) -> set[str]:
-    """The fields of the build's `ServerArgs`."""
+    """Return the names of the fields of the build's `ServerArgs`."""
     if dataclasses.is_dataclass(cls):
         return {field.name for field in dataclasses.fields(cls)}
     return set(getattr(cls, "__struct_fields__", ())) or set(inspect.signature(cls).parameters)
 
 
 def offered() -> dict[str, list[Any]]:
-    """What this build has, and the values that can be asked for; none listed: any."""
+    """Return the options of this build with their possible values. An empty list: any value."""
     has = arguments_of(importlib.import_module("sglang.srt.server_args").ServerArgs)
     listed = importlib.import_module("sglang.srt.environ").envs
     return {
@@ -64,7 +63,7 @@ def offered() -> dict[str, list[Any]]:
 
 
 def configure(scheduler: Any, config: dict[str, Any]) -> None:
-    """Those that need no new scheduler."""
+    """Set the options that need no new scheduler."""
     scheduler.max_queued_requests = config["queue"] or None
     for name, variable in _TIMEOUTS.items():
         if config[name]:
@@ -72,10 +71,10 @@ def configure(scheduler: Any, config: dict[str, Any]) -> None:
 
 
 def server_args(config: dict[str, Any]) -> dict[str, Any]:
-    """The build's own arguments."""
+    """Return the build's server arguments for the options."""
     return {
         "enable_priority_scheduling": config["priority"],
-        # By how much more important a request has to be than one that gives way.
+        # This is the smallest difference in priority between a request and its victim.
         "priority_scheduling_preemption_threshold": 0,
         "enable_mixed_chunk": config["mixed"],
         "schedule_policy": "lpm" if config["longest_match"] else "fcfs",
@@ -83,7 +82,7 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def drawn(name: str) -> int:
-    """0 to 2: what is different of requests and sessions, by the name, whenever it is played.
+    """Return 0, 1 or 2. The number depends on the name alone, so a replay has the same number.
 
     >>> [drawn(f"r{number}") for number in range(1, 5)]
     [1, 2, 0, 1]
@@ -97,29 +96,31 @@ _SAID = {
     "waiting timeout reached": "waiting_timeout",
     "running timeout reached": "running_timeout",
 }
-"""By what the engine tells the client whose request it ends."""
+"""Parts of the engine's messages to clients whose request an option ended."""
 
 
 def heard(messages: list[dict[str, Any]]) -> list[str]:
-    """Which options ended requests, by what clients were told.
+    """Return the options that ended requests, recognised by the messages to clients.
 
     >>> heard([{"type": "finish", "rid": "r1", "message": "The request queue is full."}])
     ['queue']
     """
-    return [name for each in messages for said, name in _SAID.items() if said in each["message"]]
+    return [
+        name for message in messages for said, name in _SAID.items() if said in message["message"]
+    ]
 
 
 class Watch:
-    """Tells the tracker of each option that was at work, where clients are not told."""
+    """Reporter of the options that have an effect without a message to clients."""
 
     def __init__(self, scheduler: Any, tracker: Tracker) -> None:
         self.scheduler = scheduler
         self.tracker = tracker
-        #: What a session's timeout is by default.
+        #: Default timeout of a session, in seconds.
         self.timeout = 0
 
     def install(self) -> None:
-        """Wrap the methods that an option leads to, where the build has them."""
+        """Wrap the methods that implement options, if the build has them."""
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._wrap(policy.PrefillAdder, "preempt_to_schedule", self._preempt)
         self._wrap(policy.SchedulePolicy, "calc_priority", self._order)
@@ -140,7 +141,7 @@ class Watch:
         return gone
 
     def _order(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Who waits is put into another order, by what the tree has of its prompt."""
+        """Report a queue that is sorted by matched prefixes."""
         before = list(queue)
         result = original(policy, queue, *args, **kw)
         moved = any(a is not b for a, b in zip(before, queue, strict=True))
@@ -149,8 +150,7 @@ class Watch:
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """A batch in which some decode and others are prefilled, or that asks for the logprobs
-        of whole prompts."""
+        """Report a batch of decodes and prefills, or with logprobs of whole prompts."""
         if batch.forward_mode.is_mixed():
             self.tracker.options.append("mixed")
         elif batch.forward_mode.is_extend() and batch.return_logprob:
@@ -158,16 +158,16 @@ class Watch:
         return original(batch, *args, **kwargs)
 
     def _dispatch(self, original: Any, message: Any) -> Any:
-        """A pause that sends somebody back to waiting."""
+        """Report a pause that retracts running requests."""
         before = len(self.tracker.events)
         result = original(message)
         if type(message).__name__ == "PauseGenerationReqInput":
-            gone = [each for each in self.tracker.events[before:] if "RETRACT" in each[0]]
+            gone = [event for event in self.tracker.events[before:] if "RETRACT" in event[0]]
             self.tracker.options.extend(["pause_retracts"] if gone else [])
         return result
 
     def _close(self, original: Any, sid: str) -> Any:
-        """One that its own timeout closes."""
+        """Report a session that is closed by its own timeout."""
         session = self.scheduler.session_controller.sessions[sid]
         if session.timeout not in (None, self.timeout) and session.is_timed_out():
             self.tracker.options.append("own_timeouts")

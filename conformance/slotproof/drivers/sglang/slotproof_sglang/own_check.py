@@ -1,7 +1,7 @@
-"""Run the engine's own check and report what it found, in its own figures.
+"""The engine's own memory check, with the terms that the check adds up.
 
-A failed check is the engine's *verdict*, not a crash: the run goes on. Only something
-other than the check's own complaint counts as a crash of the checker.
+A failed check is the engine's *verdict*, not a crash, and the run continues. Any exception except
+the check's own complaint is a crash of the checker.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Probe:
-    """Told by the wrapped check what it adds up; see `Dialect.watch_checks`."""
+    """Terms that the wrapped check adds up. See `dialects.checks.watch`."""
 
     def __init__(self) -> None:
         self.level = ""
@@ -19,31 +19,31 @@ class Probe:
         self.rows: dict[str, int] = {}
 
     def clear(self) -> None:
-        """Forget the last check."""
+        """Drop the terms of the last check."""
         self.level, self.pools, self.rows = "", {}, {}
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
-        """One pool was looked at; called once per batch where a build adds batch by batch."""
+        """Record the terms of one pool. Some builds call this once per batch."""
         before = self.pools.get(pool, {}).get("uncached", 0) if self.level == level else 0
         self.level = level
         self.pools[pool] = {**figures, "uncached": before + uncached}
 
 
 class Checker:
-    """The checks of one iteration: the idle one where there was no batch, then the busy one."""
+    """Checks of one iteration: the idle check if no batch ran, then the busy check."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.clear()
 
     def clear(self) -> None:
-        """A new iteration begins."""
+        """Begin a new iteration."""
         self.probe.clear()
         self.due = False
         self.verdict, self.message = "off", ""
 
     def around(self, check: Callable[..., None]) -> Callable[..., None]:
-        """The check, whose complaint becomes the verdict."""
+        """Wrap a check. A complaint of the check becomes the verdict."""
 
         def checked(*args: Any, **kwargs: Any) -> None:
             self.due = True
@@ -61,12 +61,12 @@ class Checker:
         return checked
 
     def report(self) -> dict[str, Any]:
-        """The protocol's `checker`; `ran` only if it got as far as adding up a pool."""
+        """Return the protocol's `checker`. `ran` is true only if the check added up a pool."""
         ran = bool(self.probe.level)
         return {
             "ran": ran,
-            # SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY (see boot.py); 0 where the event
-            # loop has nothing to check: time passed, or the engine is paused.
+            # SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY (see boot.py), or 0 if the event loop
+            # has nothing to check: time passed, or the engine is paused.
             "level": int(self.due),
             "pools": dict(self.probe.pools),
             "verdict": self.verdict,
@@ -76,5 +76,5 @@ class Checker:
 
 
 def first_line(error: BaseException) -> str:
-    """An exception's message in one line."""
+    """Return the first line of an exception's message."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,8 +1,8 @@
-"""Pages on a CPU: torch in place of the allocator's two Triton kernels.
+"""Pages on a CPU: torch code replaces the allocator's two Triton kernels.
 
-Builds up to 0.5.18 launch `alloc_extend_kernel` and `alloc_decode_kernel` for every
-page size above one. Newer ones choose a torch path themselves where Triton is absent;
-there the kernels are replaced as well, without effect.
+Builds up to 0.5.18 launch `alloc_extend_kernel` and `alloc_decode_kernel` for every page size above
+one. Newer builds use their own torch code if Triton is missing. Replacing their kernels has no
+effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MODULES = ("sglang.srt.mem_cache.allocator.paged", "sglang.srt.mem_cache.allocat
 
 
 class Kernel:
-    """What `kernel[grid](…)` needs to call a plain function."""
+    """Replacement of a Triton kernel. `kernel[grid](…)` calls a plain function."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -33,9 +33,9 @@ def _extend(
     page_size: int,
     *_: Any,
 ) -> None:
-    """Indices for positions [prefix, length) of each request: first what is left of its
-    last page, then whole pages from the head of the free list. Where the list is too
-    short nothing is written; the caller counts pages afterwards and fails."""
+    """Write indices for positions [prefix, length) of each request. They come from the rest of its
+    last page, then from whole pages at the head of the free list. If the list is too short, nothing
+    is written: the caller counts pages afterwards and fails."""
     fresh = iter(free_pages.tolist())
     indices: list[int] = []
     for prefix, length, last in zip(
@@ -57,12 +57,12 @@ def _extend(
 def _decode(
     seq_lens: Any, last_loc: Any, free_pages: Any, out: Any, upper: int, page_size: int, *_: Any
 ) -> None:
-    """One more position for each request."""
+    """Write the index of each request's next position."""
     _extend(seq_lens - 1, seq_lens, last_loc, free_pages, out, upper, page_size)
 
 
 def patch() -> None:
-    """Replace the kernels wherever this build keeps them."""
+    """Replace the kernels in every module of this build."""
     for name in MODULES:
         try:
             module: Any = importlib.import_module(name)

@@ -1,12 +1,12 @@
-"""A process with a fresh scheduler for each configuration, and a fork of it for each example.
+"""Processes. Each configuration has a process with a fresh scheduler, each example a fork of it.
 
     driver  --socket-->  template (a built scheduler, never stepped)
        |                     |  fork per example
        |                     +-- child: serves the same socket until the next reset
        +-----socket------------- replays: forked once, before any example (`replay.py`)
 
-Only one of template and child reads the socket at a time: the template waits while its
-child lives. A child that ends otherwise than asked is a crash, told by the template.
+Either the template or its child reads the socket: the template waits while a child lives. If a
+child ends without being asked to, the template reports a crash.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .channel import Channel, crash, fork, frames, how
 from .engine import WIPED, Engine, capabilities
 from .replay import Replay
 
-#: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
+#: Largest number of schedulers. Each takes about half a gigabyte, most of it shared.
 KEPT = 8
 
-#: What a build is asked whether a retracted turn keeps its KV with.
+#: Commands of a trial: does the build leave the KV of a retracted turn in the slot?
 RETRACTION: list[dict[str, Any]] = [
     *REHEARSAL[:3],
     {**TURN, "rid": "r2", "tokens": [4, 5], "max_new": 8},
@@ -45,12 +45,12 @@ RETRACTION: list[dict[str, Any]] = [
 
 @dataclass
 class Template:
-    """The driver's end of a template: its process, and the two sockets."""
+    """Driver's handle on a template: its process and two sockets."""
 
     pid: int
     channel: Channel
     replays: Channel
-    #: What is known already: replays are deterministic.
+    #: Results of earlier replays. They are reused, because a replay is deterministic.
     known: dict[tuple[int, ...], list[int] | None] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Template:
         self.replays.close()
 
     def kill(self) -> None:
-        """End it; its children die with it."""
+        """Kill the template. Its children die with the template."""
         self.close()
         try:
             os.kill(self.pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ class Template:
 
 
 class Templates:
-    """The driver's side: one template per shape of configuration, one of them in use."""
+    """Templates of the driver, by shape of configuration. One of them is in use."""
 
     def __init__(self) -> None:
         self.channels: dict[str, Template] = {}
@@ -77,11 +77,11 @@ class Templates:
         self.busy = False
 
     def reset(self, config: dict[str, Any]) -> None:
-        """End the running example and start one of this configuration."""
+        """End the running example and start one with this configuration."""
         self._finish()
         key = boot.shape_key(config)
         if key != self.current and self.current in self.channels:
-            # Its nine threads of gloo wake a hundred times in a second each.
+            # Each of the template's nine gloo threads would wake a hundred times per second.
             os.kill(self.channels[self.current].pid, signal.SIGSTOP)
         self._ensure(key, config)
         os.kill(self.channels[key].pid, signal.SIGCONT)
@@ -92,7 +92,7 @@ class Templates:
             raise UsageError(str(answer.get("error")))
 
     def probe(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The capabilities that a scheduler of this build shows."""
+        """Return the capabilities that a scheduler of this build has."""
         key = boot.shape_key(config)
         self._ensure(key, config)
         self._rehearse(config)
@@ -100,14 +100,14 @@ class Templates:
         answer = self._exchange(key, {"capabilities": boot.LIMITS})
         if not answer.get("ok"):
             raise UsageError(str(answer.get("error")))
-        found: dict[str, Any] = answer["result"]
-        return found
+        shown: dict[str, Any] = answer["result"]
+        return shown
 
     def _rehearse(self, config: dict[str, Any]) -> None:
-        """Two turns of a session, so that every reader has read something.
+        """Run two turns of a session, so that each reader of the driver reads something.
 
-        An error of the driver's own code is a layout that it does not know; one of the
-        engine's is for the examples to find.
+        An error in the driver's own code means an unknown layout. Errors of the engine are left to
+        the examples.
         """
         self.reset(config)
         for command in REHEARSAL:
@@ -121,17 +121,17 @@ class Templates:
         self._finish()
 
     def _retraction(self, config: dict[str, Any]) -> str:
-        """Whether a retracted turn keeps its KV or is wiped; of a build that breaks here before
-        it has said so: keep, as all that is known do."""
+        """Return "wipe" if the build wipes the KV of a retracted turn, else "keep". A build that
+        fails in the trial counts as "keep", as all known builds keep the KV."""
         self.reset(config)
-        told: set[str] = set()
+        seen: set[str] = set()
         for command in RETRACTION:
             answer = self.ask({"command": command})
             if not answer.get("ok"):
                 break
-            told |= {event[0] for each in answer["result"]["snapshots"] for event in each["events"]}
+            seen |= {event[0] for step in answer["result"]["snapshots"] for event in step["events"]}
         self._finish()
-        return "wipe" if WIPED in told else "keep"
+        return "wipe" if WIPED in seen else "keep"
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Pass a command to the running example."""
@@ -144,27 +144,27 @@ class Templates:
         return answer
 
     def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
-        """The tokens that follow, replayed on an empty cache of the running configuration."""
-        found = None if self.current is None else self.channels.get(self.current)
-        if found is None:
+        """Return the next tokens, replayed on an empty cache with the current configuration."""
+        running = None if self.current is None else self.channels.get(self.current)
+        if running is None:
             raise UsageError("recompute: reset first")
         key = (count, *tokens)
-        if key not in found.known:
+        if key not in running.known:
             message = {"tokens": tokens, "count": count}
-            died = crash("the process that replays turns died", "", gone=True)
-            answer = found.replays.ask(message) or died
-            if answer.pop("gone", False):  # only a new template has another one
+            died = crash("the replay process died", "", gone=True)
+            answer = running.replays.ask(message) or died
+            if answer.pop("gone", False):  # only a new template has another replay process
                 self.channels.pop(str(self.current)).kill()
                 self.busy = False
             if not answer.get("ok"):
                 return answer
-            found.known[key] = answer["result"]["tokens"]
-        return {"ok": True, "result": {"tokens": found.known[key]}}
+            running.known[key] = answer["result"]["tokens"]
+        return {"ok": True, "result": {"tokens": running.known[key]}}
 
     def end(self) -> None:
-        """Let every template go."""
-        for found in self.channels.values():
-            found.kill()
+        """Kill every template."""
+        for started in self.channels.values():
+            started.kill()
         self.channels.clear()
 
     def _finish(self) -> None:
@@ -173,29 +173,29 @@ class Templates:
             self.busy = False
 
     def _exchange(self, key: str, message: dict[str, Any]) -> dict[str, Any]:
-        found = self.channels[key]
-        answer = found.channel.ask(message)
+        used = self.channels[key]
+        answer = used.channel.ask(message)
         if answer is not None:
             if answer.get("gone"):
-                self._resync(found.channel)
+                self._resync(used.channel)
             return answer
         del self.channels[key]
-        found.close()
+        used.close()
         self.busy = False
-        _, status = os.waitpid(found.pid, 0)
+        _, status = os.waitpid(used.pid, 0)
         return crash(f"the engine's process died ({how(status)})", "", gone=True)
 
     @staticmethod
     def _resync(channel: Channel) -> None:
-        """A child may die between two commands: then the news of it and the answer to the
-        next command cross. Read until both are through."""
+        """Read until two messages have arrived: the report of a child's death, and the answer to
+        the next command. Both exist if a child dies between two commands."""
         channel.send({"sync": True})
         while (message := channel.receive()) is not None and "sync" not in message:
             pass
 
     def _ensure(self, key: str, config: dict[str, Any]) -> None:
         if key in self.channels:
-            self.channels[key] = self.channels.pop(key)  # most recently used last
+            self.channels[key] = self.channels.pop(key)  # The most recently used template is last.
             return
         while len(self.channels) >= KEPT:
             self.channels.pop(next(iter(self.channels))).kill()
@@ -213,18 +213,18 @@ class Templates:
         pid = fork(begin)
         theirs.close()
         replaying.close()
-        found = self.channels[key] = Template(pid, Channel(ours), Channel(asking))
-        ready = found.channel.receive()
+        started = self.channels[key] = Template(pid, Channel(ours), Channel(asking))
+        ready = started.channel.receive()
         if ready is None or not ready.get("ok"):
             del self.channels[key]
-            found.close()
+            started.close()
             _, status = os.waitpid(pid, 0)
             text = ready.get("error") if ready else f"its process died ({how(status)})"
             raise UsageError(f"the scheduler can't be built: {text}")
 
 
 def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None:
-    """Build a scheduler, then fork a child from it for every example, and one for replays."""
+    """Build a scheduler, then fork a process for replays, and a child for every example."""
     try:
         scheduler = boot.build_scheduler(config)
         engine = Engine(scheduler, dialects.choose(scheduler))
@@ -253,12 +253,12 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
             _, status = os.waitpid(pid, 0)
             if status != 0:
                 channel.send(crash(f"the engine's process died ({how(status)})", "", gone=True))
-        else:  # a command or an end after the child was gone
-            channel.send(crash("there is no engine: reset first", "", gone=True))
+        else:  # The child is dead: a command or an end has come too late.
+            channel.send(crash("no engine is running: reset first", "", gone=True))
 
 
 def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
-    """Serve one example on the template's socket, until it ends."""
+    """Serve one example on the template's socket until the example ends."""
     try:
         engine.configure(config)
         channel.send({"ok": True})
@@ -277,9 +277,9 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
 
 
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
-    """Replay turns until nobody asks any more; an engine that a replay broke is not used again.
+    """Replay turns until the socket ends. An engine that fails in a replay is not used again.
 
-    A message may be lost with a process that dies: then nothing more is replayed here.
+    A process that dies may lose a message. In that case no further turn is replayed.
     """
 
     def begin() -> None:
@@ -295,15 +295,15 @@ def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
     while channel.asked():
         _, status = os.waitpid(fork(begin), 0)
         if status != 0:
-            text = f"the process that replays turns died ({how(status)})"
+            text = f"the replay process died ({how(status)})"
             channel.send(crash(text, "", gone=True))
             return
 
 
 def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "") -> None:
-    """Run the engine for as long as the script lasts; what it raises ends it.
+    """Run the engine until the script ends. An exception of the engine ends the process's work.
 
-    After a replay (``doing``) that raised, the next one gets a fresh fork: nothing is gone.
+    ``doing``: start of the message. If a replay raises, the next one gets a fresh fork.
     """
     try:
         engine.run(script)
@@ -312,7 +312,7 @@ def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "
 
 
 def answered(name: str, work: Generator[None, None, Any]) -> Generator[None, None, dict[str, Any]]:
-    """What the work gives, by this name, as an answer; what it refuses is one too."""
+    """Return an answer. It has the result of the work under ``name``, or its refusal."""
     try:
         return {"ok": True, "result": {name: (yield from work)}}
     except UsageError as error:

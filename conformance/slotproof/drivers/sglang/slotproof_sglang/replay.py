@@ -1,11 +1,10 @@
-"""Tokens as an oracle: a turn once more, alone, as a plain request on an empty cache.
+"""Tokens as an oracle: each turn is replayed alone, as a plain request on an empty cache.
 
-Served by a process of its own, forked from the template before any example ran: the same
-scheduler, without sessions, slots or anything that an example left behind. The prefix tree
-is flushed after each replay.
+A separate process serves the replays. The template forks it before any example, so its scheduler
+has no sessions, no slots and no traces of an example. The prefix tree is flushed after each replay.
 
-Greedy decoding takes the largest logit. Where the two largest are almost equal, rounding
-decides, and rounding differs with the shape of a batch: the answer ends before such a token.
+Greedy decoding takes the token with the largest logit. If the two largest logits are almost equal,
+rounding decides, and rounding depends on the shape of a batch. The answer ends before such a token.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from slotproof_driver.usage import UsageError
 from . import boot, window
 
 MARGIN = 1e-4
-"""Logits closer than this are a tie. They are of order 1, in 32 bits: rounding is below 1e-6."""
+"""Largest difference of logits that counts as a tie. Logits are of order 1, rounding is below 1e-6.
+"""
 RID = "replay"
 
 
 class Replay:
-    """One scheduler that computes one plain request after the other."""
+    """Scheduler that computes plain requests, one at a time."""
 
     def __init__(self, engine: Any, slides: bool) -> None:
-        """``slides``: its model has a sliding window."""
+        """``slides``: True if the model has a sliding window."""
         self.engine = engine
         self.scheduler = engine.scheduler
         self.torch: Any = importlib.import_module("torch")
@@ -35,11 +35,11 @@ class Replay:
         self.blind = slides and not window.attended()
         engine.dialect.reserve(0.0)
         if engine.rounds is not None:
-            engine.rounds.always = 1  # a plain request's tokens, one by one
+            engine.rounds.always = 1  # A plain request decodes its tokens one by one.
         self._watch(boot.model_runner(self.scheduler))
 
     def _watch(self, runner: Any) -> None:
-        """Note by how much each sampled token won."""
+        """Record, for each sampled token, the difference of the two largest logits."""
         sample = runner.sample
 
         def noting(output: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,8 +50,8 @@ class Replay:
         runner.sample = noting
 
     def tokens(self, prompt: list[int], count: int) -> Generator[None, None, list[int] | None]:
-        """The ``count`` tokens that follow, up to the first tie; None where the engine does
-        not run the request to its end, or where they say nothing."""
+        """Return the next ``count`` tokens, up to the first tie. Return None if the engine does not
+        finish the request, or if its tokens prove nothing."""
         if self.blind:
             return None
         fields = {"session": None, "rid": RID, "tokens": prompt, "max_new": count, "stop": []}
@@ -59,21 +59,21 @@ class Replay:
         send = self.scheduler.process_input_requests
         send([engine.inputs.message({"do": "submit", **fields})])
         finished = yield from self._finish(len(prompt) + count + 8)
-        if finished is None:  # it waits for more memory than there is
+        if finished is None:  # The request waits for more memory than the pool has.
             send([engine.inputs.message({"do": "abort", "rid": RID})])
             yield from self._finish(2)
-        yield  # a flush is for an engine that has found itself idle
+        yield  # The engine flushes only after it has found itself idle.
         send([engine.inputs.message({"do": "flush"})])
         engine.tracker.take()
         if engine.dialect.available() != engine.dialect.total:
-            raise RuntimeError("a plain request that is over left memory behind")
+            raise RuntimeError("a finished plain request left memory allocated")
         if finished is None or finished["reason"] == "abort":
             return None
         tokens: list[int] = finished["tokens"]
         return tokens[: self._certain(len(tokens))]
 
     def _finish(self, rounds: int) -> Generator[None, None, dict[str, Any] | None]:
-        """Run until a request is answered."""
+        """Run until the request is answered."""
         for _ in range(rounds):
             yield
             for message in self.engine.mailbox.take():
@@ -82,8 +82,8 @@ class Replay:
         return None
 
     def _certain(self, count: int) -> int:
-        """How many of the last ``count`` sampled tokens come before the first tie."""
+        """Return how many of the last ``count`` sampled tokens come before the first tie."""
         if len(self.margins) < count:
-            raise UsageError("this build samples elsewhere than in the model runner")
+            raise UsageError("this build does not sample in the model runner")
         margins = self.margins[len(self.margins) - count :]
         return next((i for i, margin in enumerate(margins) if margin < MARGIN), count)

@@ -1,8 +1,8 @@
-"""Retract one running request on the client's word, by the scheduler's own ways.
+"""Retraction of one running request by a client's command, using the scheduler's own methods.
 
-With two or more running, the build's test switch makes the next decode round call
-`retract_decode`, which takes the least advanced one. That one keeps the last request
-in the batch, so a single one is retracted by pausing in mode `retract` and going on.
+With two or more running requests, a test switch of the build makes the next decoding round call
+`retract_decode`. The call retracts the least advanced request, but never the only one in the
+batch. A single request is therefore retracted by a pause in mode `retract`, which ends at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Retraction:
-    """A retraction that is due in the next decode round."""
+    """A retraction that the next decoding round has to make."""
 
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
@@ -22,7 +22,7 @@ class Retraction:
         self._watch()
 
     def request(self) -> None:
-        """Retract one of the running requests; nothing happens where none runs."""
+        """Retract one of the running requests, if there is any."""
         running = self.running()
         if len(running) == 1 and self.scheduler.chunked_req is None:
             io = importlib.import_module("sglang.srt.managers.io_struct")
@@ -32,21 +32,21 @@ class Retraction:
             self.due = True
 
     def running(self) -> list[Any]:
-        """The requests that a decode round would hold."""
-        found: list[Any] = []
+        """Return the requests that the next decoding round would run."""
+        requests: list[Any] = []
         last = self.scheduler.last_batch
         batches = [self.scheduler.running_batch]
         if last is not None and last.forward_mode.is_extend():
             batches.append(last)
         for batch in batches:
             for req in batch.reqs:
-                known = any(req is other for other in (*found, self.scheduler.chunked_req))
+                known = any(req is other for other in (*requests, self.scheduler.chunked_req))
                 if not req.finished() and not known:
-                    found.append(req)
-        return found
+                    requests.append(req)
+        return requests
 
     def _watch(self) -> None:
-        """Set the build's switch for the length of one `update_running_batch`."""
+        """Turn the build's switch on during one call of `update_running_batch`."""
         update = self.scheduler.update_running_batch
         module = self.module
 

@@ -1,4 +1,4 @@
-"""The protocol's snapshot, read from the build's own objects."""
+"""Snapshot of the protocol, read from the objects of the build."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .messages import outer_rid
 
 
 class Snapshooter:
-    """Takes snapshots of one scheduler; keeps only what no object of it remembers."""
+    """Reader of snapshots of one scheduler. Stores only facts recorded by no engine object."""
 
     def __init__(self, dialect: Dialect, tracker: Any) -> None:
         self.dialect = dialect
         self.tracker = tracker
 
     def take(self, pages: bool = True) -> dict[str, Any]:
-        """Everything but the engine's own check and the driver's bookkeeping.
+        """Return a snapshot, except the engine's own check and the records of the driver.
 
-        Without pages: figures alone, for a pool that is too large to be listed.
+        ``pages``: False to leave out lists of pages, if the pool is too large for them.
         """
         requests, slots = self.requests(), self.slots()
         shown = {
@@ -33,9 +33,9 @@ class Snapshooter:
         return {**shown, "tree": self.tree()} if pages else shown
 
     def pools(self, pages: bool) -> dict[str, Any]:
-        """Figures of each pool, and the free list."""
+        """Return the terms of each pool, and its free list if ``pages`` is set."""
         figures, swa = self.dialect.figures(), self.dialect.swa
-        found: dict[str, Any] = {
+        pools: dict[str, Any] = {
             "full": {
                 "total": self.dialect.total,
                 "available": self.dialect.available(),
@@ -45,30 +45,30 @@ class Snapshooter:
             }
         }
         if pages:
-            found["full"]["free"] = sorted(self.dialect.free_pages())
+            pools["full"]["free"] = sorted(self.dialect.free_pages())
         if swa is not None:
-            found["swa"] = {
+            pools["swa"] = {
                 "total": swa.total,
                 "available": swa.free_count() * self.dialect.page_size,
                 "evictable": figures.swa_evictable,
                 "protected": figures.swa_protected,
             }
             if pages:
-                found["swa"]["free"] = sorted(swa.free_pages())
-        return found
+                pools["swa"]["free"] = sorted(swa.free_pages())
+        return pools
 
     def tree(self) -> dict[str, Any]:
-        """Pages of the tree with their lock counts."""
-        found = {"full": self.dialect.tree_pages()}
+        """Return the pages of the tree with their lock counts."""
+        tree = {"full": self.dialect.tree_pages()}
         if self.dialect.swa is not None:
-            found["swa"] = self.dialect.swa_tree_pages()
-        return {name: [list(each) for each in sorted(pages)] for name, pages in found.items()}
+            tree["swa"] = self.dialect.swa_tree_pages()
+        return {name: [list(page) for page in sorted(pages)] for name, pages in tree.items()}
 
     def rows(self, slots: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
-        """Free rows, and for the others the KV indices of what their owner has."""
+        """Return the free rows, and the KV indices of all other rows up to their owners' A."""
         shown = self.free_rows()
         lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in shown["free"]}
-        # A slot's A may be stale while its KV is on loan: then the request's counts.
+        # A slot's A may be out of date while its KV is on loan. The request's A counts then.
         lent = {entry["row"] for entry in requests.values() if entry["row"] >= 0}
         for owner in slots.values():
             if owner["row"] not in lent:
@@ -80,72 +80,72 @@ class Snapshooter:
         return {**shown, "used": used}
 
     def free_rows(self) -> dict[str, Any]:
-        """How many rows there are, and which of them are free."""
+        """Return the number of rows, and the free rows."""
         free = [int(row) for row in self.dialect.rows.free_slots]
         rows = self.dialect.rows
         return {"total": int(rows.size), "free": free, "width": int(rows.req_to_token.shape[1])}
 
     def row(self, row: int, length: int) -> dict[str, list[int]]:
-        """KV indices of a row's first positions, in each pool."""
+        """Return, in each pool, the KV indices of a row's first ``length`` positions."""
         full = self.dialect.row_indices(row, length)
         swa = self.dialect.swa
         return {"full": full} if swa is None else {"full": full, "swa": swa.indices(full)}
 
     def row_numbers(self) -> range:
-        """Newer tables have a padding row 0, which is never handed out."""
+        """Return the numbers of all rows. Row 0 of newer tables is padding and is left out."""
         size, height = int(self.dialect.rows.size), int(self.dialect.rows.req_to_token.shape[0])
         return range(height - size, height)
 
     def sessions(self) -> dict[str, Any]:
-        """The sessions that the engine knows."""
-        found: dict[str, Any] = {}
+        """Return the sessions of the engine."""
+        sessions: dict[str, Any] = {}
         new_tokens = self.tracker.new_tokens
         for sid, session in self.dialect.sessions().items():
             length, value = self.hashed_history(session, new_tokens)
             inflight = self.dialect.inflight(session)
-            found[sid] = {
+            sessions[sid] = {
                 "open": True,
                 "closing": self.dialect.close_pending(session),
                 "inflight": None if inflight is None else outer_rid(inflight),
                 "history": length,
                 "hash": value,
             }
-        return found
+        return sessions
 
     def hashed_history(self, session: Any, new_tokens: dict[str, int]) -> tuple[int, int | None]:
-        """How long the history of a session is, and its hash."""
+        """Return the length and the hash of a session's history."""
         req, prompt, output = self.dialect.history_place(session, new_tokens)
         tokens = [] if req is None else [*req.origin_input_ids[:prompt], *req.output_ids[:output]]
         return len(tokens), token_hash(tokens)
 
     def hashed_prompt(self, req: Any) -> int | None:
-        """The hash of a request's prompt."""
+        """Return the hash of a request's prompt."""
         return token_hash(req.origin_input_ids)
 
     def slots(self) -> dict[str, Any]:
-        """The slots that hold KV."""
+        """Return the slots that hold KV."""
         return {
             sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout has a flag
             for sid, slot in self.dialect.slots().items()
         }
 
     def requests(self) -> dict[str, Any]:
-        """Every unfinished request."""
+        """Return every unfinished request."""
         dialect = self.dialect
         batches = dict(dialect.batches())
-        found: dict[str, Any] = {}
+        requests: dict[str, Any] = {}
         for req, phase in dialect.live():
             meta = self.tracker.meta(req)
             kv, loan, locks = dialect.kv(req), dialect.borrows(req), dialect.request_locks(req)
             if phase == "waiting":
-                # What it matched was given up when it was refused. A row of its own
-                # would be a leak, and is shown.
+                # A refused request has released its match. If it still had a row, the row would
+                # be a leak, and is shown.
                 kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
-            hidden = meta.doomed and meta.kind == "turn"  # cut by the engine, not gone yet
+            hidden = meta.doomed and meta.kind == "turn"  # the engine has cut it but lists it
             rid = outer_rid(req.rid)
-            while rid in found:
+            while rid in requests:
                 rid += "'"
-            found[rid] = {
+            requests[rid] = {
                 "session": meta.session,
                 "kind": meta.kind,
                 "phase": phase,
@@ -158,9 +158,9 @@ class Snapshooter:
                 "hash": None if hidden else self.hashed_prompt(req),
                 "output": len(req.output_ids),
             }
-        return found
+        return requests
 
 
 def fields(kv: Kv) -> dict[str, int]:
-    """A record's figures under the protocol's names."""
+    """Return the fields of a KV record under their names in the protocol."""
     return {"row": kv.row, "C": kv.C, "A": kv.A, "Q": kv.Q, "E": kv.E}

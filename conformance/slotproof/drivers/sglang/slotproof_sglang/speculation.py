@@ -1,21 +1,20 @@
-"""Speculative rounds on a CPU: the build's own path, with a worker that is told what to accept.
+"""Speculative rounds on a CPU: the build's own path, with a scripted worker.
 
-Before a round, at it and after it everything is the build's own: what is allocated ahead, what
-the scheduler does with an answer, release, trim, cursor, retraction. Only the worker of the
-NGRAM algorithm, which has no draft model, does not look for drafts (up to 0.5.13 it has a loop of
-its own: see `eagle.py`):
+The build's own code runs before, in and after a round: allocation ahead, handling of the answer,
+release, trim, cursor, retraction. Only the worker of the NGRAM algorithm is scripted. It has no
+draft model and looks for no drafts. Up to 0.5.13 NGRAM has a separate loop (see `eagle.py`).
 
-| its part of a round | here |
+| the worker's part of a round | scripted as |
 |---|---|
-| drafts | none; how many tokens are accepted is drawn by the search, or follows from the round |
+| drafts | none; the search draws the number of accepted tokens, or the round determines it |
 | accepted tokens and their KV | decode forwards of the target model, one position after the other |
 | KV of rejected drafts | other values, at every other position that the round may write |
-| the answer | as the build's worker gives it, and of the build's own types |
+| the answer | an answer as the build's worker gives, in the build's own types |
 
-What is wrongly trusted of a round therefore shows in the tokens.
+Misplaced trust in a round therefore shows in the tokens.
 
-`paging.Kernel` stands for the one Triton kernel on the way. It writes where the kernel
-would: past the end of a row that is the next row.
+`paging.Kernel` replaces the one Triton kernel on the path and writes to the same places. Past the
+end of a row, the writes reach the next row.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from .paging import Kernel
 
 WORKER = "sglang.srt.speculative.ngram_worker"
 OTHER = 3.0
-"""What a rejected position holds: no key or value of the model's is that large everywhere."""
+"""Value written at a rejected position. No key or value of the model has such large entries."""
 
 
 def scriptable() -> bool:
-    """Whether a worker of the build answers as it is done here (0.5.13 and later)."""
+    """Return True if the build has a worker with the assumed interface (0.5.13 and later)."""
     return ngram() or eagle.offered()
 
 
 def ngram() -> bool:
-    """Whether that is the NGRAM algorithm's (0.5.15 and later)."""
+    """Return True if the worker belongs to the NGRAM algorithm (0.5.15 and later)."""
     if importlib.util.find_spec(WORKER) is None:
         return False
     worker: Any = getattr(importlib.import_module(WORKER), "NGRAMWorker", None)
@@ -53,7 +52,7 @@ def ngram() -> bool:
 
 
 def server_args(config: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a server with `draft` steps and `topk` branches in each."""
+    """Return the server arguments for `draft` steps with `topk` branches per step."""
     if not on(config):
         return {}
     shape = {
@@ -75,12 +74,12 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def on(config: dict[str, Any]) -> bool:
-    """Whether a scheduler of this configuration speculates."""
+    """Return True if a scheduler with this configuration speculates."""
     return bool(config["draft"]) and scriptable()
 
 
 def prepare(config: dict[str, Any]) -> None:
-    """Replace what needs a GPU or a compiler; in a process that makes this one scheduler."""
+    """Replace code that needs a GPU or a compiler. The process then builds only this scheduler."""
     if not on(config):
         return
     hook: Any = importlib.import_module("sglang.srt.arg_groups.speculative_hook")
@@ -89,23 +88,23 @@ def prepare(config: dict[str, Any]) -> None:
     if ngram():
         worker: Any = importlib.import_module(WORKER)
         worker.NgramCorpus = _Corpus
-        worker.NGRAMWorker._init_preallocated_tensors = _on_the_cpu  # only those of drafts
+        worker.NGRAMWorker._init_preallocated_tensors = _on_the_cpu  # no tensors for drafts
         hook._handle_ngram = _as_on_a_gpu(hook._handle_ngram)
     else:
         eagle.prepare()
         hook._handle_eagle_family = _as_on_a_gpu(hook._handle_eagle_family)
-    for name, module in list(sys.modules.items()):  # what the worker has imported
+    for name, module in list(sys.modules.items()):  # The worker imports these modules.
         if name.startswith("sglang.") and "assign_req_to_token_pool" in vars(module):
             vars(module)["assign_req_to_token_pool"] = Kernel(_assign)
     pools: Any = importlib.import_module("sglang.srt.mem_cache.memory_pool")
-    # For moving accepted KV to the front, which nothing does here.
+    # The warm-up is for moving accepted KV to the front. No KV is moved here.
     pools.MHATokenToKVPool._init_kv_copy_and_warmup = lambda _: None
 
 
 def _as_on_a_gpu(handle: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Two refusals don't count here. Up to 0.5.15 the algorithm is for GPUs only. Branches with
-    larger pages are for attention that sees them, which is looked at last but for data
-    parallelism; no attention sees branches here."""
+    """Wrap a handler and ignore two refusals. Up to 0.5.15 it refuses a CPU. It also refuses
+    branches with larger pages, which need special attention, but no attention sees branches here.
+    The only check left out after that refusal is about data parallelism."""
 
     def handled(args: Any) -> None:
         try:
@@ -129,7 +128,7 @@ def _on_the_cpu(worker: Any) -> None:
 
 
 class _Corpus:
-    """Where the build's worker would look for drafts."""
+    """Replacement of the corpus in which the build's worker looks for drafts."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -138,28 +137,28 @@ class _Corpus:
         pass
 
 
-def _assign(rows: Any, table: Any, start: Any, end: Any, found: Any, width: int, *_: Any) -> None:
-    """KV indices for positions [start, end) of each row, one row after the other."""
+def _assign(rows: Any, table: Any, start: Any, end: Any, indices: Any, width: int, *_: Any) -> None:
+    """Write KV indices for positions [start, end) of each row, in the order of the rows."""
     flat, first = table.view(-1), 0
     for row, low, high in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
         begin = row * width + low
-        part = flat[begin : begin + high - low]  # shorter past the table's end
-        part.copy_(found[first : first + len(part)])
+        part = flat[begin : begin + high - low]  # The slice is shorter at the end of the table.
+        part.copy_(indices[first : first + len(part)])
         first += high - low
 
 
 def rounds(scheduler: Any) -> Rounds | None:
-    """The rounds of this scheduler; None where it does not speculate."""
+    """Return the rounds of this scheduler, or None if it does not speculate."""
     algorithm = getattr(scheduler, "spec_algorithm", None)
     return None if algorithm is None or algorithm.is_none() else Rounds(scheduler)
 
 
 class Rounds:
-    """The worker's part of speculative rounds; how many tokens each request's next one accepts."""
+    """Part of the worker in speculative rounds. Knows how many tokens each request is to accept."""
 
     def __init__(self, scheduler: Any) -> None:
         self.wanted: dict[str, int] = {}
-        #: Every round accepts as many, whatever is asked for; 0: it does not.
+        #: Number of tokens that every round accepts. 0: each round accepts the requested number.
         self.always = 0
         self.worker = scheduler.model_worker
         self.ngram = ngram()
@@ -171,11 +170,11 @@ class Rounds:
         self.worker.forward_batch_generation = self.forward
 
     def request(self, rid: str, tokens: int) -> None:
-        """Note what the next round accepts; a later word for the same request replaces it."""
+        """Record how many tokens the next round accepts. A later command replaces the number."""
         self.wanted[inner_rid(rid)] = tokens
 
     def forward(self, batch: Any, on_publish: Any = None, **kwargs: Any) -> Any:
-        """A prefill as the build does it, or a round."""
+        """Run a prefill as the build does, or a speculative round."""
         if not batch.forward_mode.is_decode():
             return self.original(batch, on_publish=on_publish, **kwargs)
         torch, width = self.torch, self.worker.draft_token_num
@@ -201,8 +200,9 @@ class Rounds:
         )
 
     def accepted(self, rid: str, computed: int) -> int:
-        """How many tokens the round of a request accepts, all drafts and one more at most: what
-        was asked for, or any number, the same one whenever the request is played again."""
+        """Return how many tokens a request accepts in its round, at most all drafts and one more.
+        The number was requested, or is derived from the request alone, so that a replay has the
+        same number."""
         width = int(self.worker.draft_token_num)
         asked = self.always or self.wanted.pop(rid, 0)
         if not asked:
@@ -210,8 +210,8 @@ class Rounds:
         return min(asked, width)
 
     def _verify(self, batch: Any, start: Any, width: int, count: int) -> tuple[Any, Any]:
-        """The next tokens of every request, with their KV: as many as the luckiest accepts.
-        The first of them follows the last token of the round before."""
+        """Compute tokens of every request with their KV, as many as the largest accepted number.
+        Each request continues from its last token of the previous round."""
         torch, last = self.torch, self._last(batch.spec_info, width)
         tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
         host = start.to("cpu")
@@ -233,7 +233,7 @@ class Rounds:
         return answer, tokens
 
     def _following(self, ends: Any, tokens: Any, accepted: Any, width: int) -> Any:
-        """What the next round begins with, of the build's own type."""
+        """Return the input of the next round, as an object of the build's own type."""
         if not self.ngram:
             return eagle.following(self._at_end(tokens, accepted), self.worker.topk)
         return self.types.NgramVerifyInput(
@@ -244,7 +244,7 @@ class Rounds:
         )
 
     def _last(self, before: Any, width: int) -> Any:
-        """The last token of each request, from the round before."""
+        """Return each request's last token of the previous round."""
         if not self.ngram:
             return before.bonus_tokens
         return self._at_end(before.accept_tokens.view(-1, width), before.accept_lens)
@@ -254,11 +254,11 @@ class Rounds:
         return tokens.gather(1, (accepted.long() - 1).unsqueeze(1)).squeeze(1)
 
     def _indices(self, rows: Any, positions: Any) -> Any:
-        """KV indices of one position in each row."""
+        """Return the KV indices of the given position in each row."""
         return self.rows.req_to_token[rows, positions].to(self.torch.int64)
 
     def _reject(self, rows: Any, start: Any, lengths: list[int], width: int) -> None:
-        """Other KV at the positions of the round that were not accepted."""
+        """Overwrite the KV at the positions that the round has rejected."""
         table = self.rows.req_to_token
         spans = [
             table[row, low + count : low + width]

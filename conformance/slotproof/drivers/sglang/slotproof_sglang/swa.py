@@ -1,15 +1,15 @@
-"""The second pool: the KV of the sliding-window layers, read from the build's objects.
+"""Second pool: the KV of the sliding-window layers, read from the build's objects.
 
-SGLang allocates every token in both pools at once. `req_to_token` and the tree hold indices
-of the full pool; `full_to_swa_index_mapping` says where the token lies in the other one, or
-0 where its sliding-window KV was given back.
+SGLang allocates every token in both pools at once. `req_to_token` and the tree hold indices of the
+full pool. `full_to_swa_index_mapping` gives the token's index in the second pool, or 0 if its
+sliding-window KV is freed.
 
 | protocol | where |
 |---|---|
-| total, free pages | `size_swa`, `swa_attn_allocator`, and what its frees are deferred in |
+| total, free pages | `size_swa`, `swa_attn_allocator`, and the allocator's deferred frees |
 | evictable, protected | `swa_evictable_size()`, `swa_protected_size()` of the tree |
 | pages of a row, of the tree | the mapping of their indices in the full pool |
-| lock counts | the tree's `swa_lock_ref`, or the locks counted as they are taken (`SwaLocks`) |
+| lock counts | the tree's `swa_lock_ref`, or locks counted by `SwaLocks` |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .free_list import FreeList, in_group
 
 
 class SwaPool:
-    """The sliding-window pool of one scheduler."""
+    """Sliding-window pool of one scheduler."""
 
     def __init__(self, scheduler: Any) -> None:
         self.allocator = scheduler.token_to_kv_pool_allocator
@@ -32,65 +32,65 @@ class SwaPool:
         self.window = int(self.tree.sliding_window_size)
 
     def indices(self, full: Iterable[int]) -> list[int]:
-        """Where these tokens lie in this pool; -1 for what was given back."""
+        """Return the index of each token in this pool. A freed token has -1."""
         mapping = self.allocator.full_to_swa_index_mapping
         wanted = list(full)
         return [int(x) if x > 0 else -1 for x in mapping[wanted].tolist()] if wanted else []
 
     def free_pages(self) -> list[int]:
-        """The free list, with what is staged or deferred; duplicates stay visible."""
+        """Return the pages of the free list, with duplicates. Includes staged and deferred ones."""
         return self.free.pages() + self._deferred_pages()
 
     def free_count(self) -> int:
-        """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
+        """Return the length of `free_pages`. Reads a tensor only if frees are deferred."""
         return self.free.count() + (len(self._deferred_pages()) if self.deferred() else 0)
 
     def deferred(self) -> bool:
-        """Whether frees of this pool wait for the end of a group."""
+        """Return True if frees of this pool wait for the end of a group."""
         groups = ("free_group", "swa_free_group", "swa_page_ids_group")
         return in_group(self.allocator) and any(
-            getattr(self.allocator, each, ()) for each in groups
+            getattr(self.allocator, name, ()) for name in groups
         )
 
     def _deferred_pages(self) -> list[int]:
         allocator, size = self.allocator, self.page_size
         if not in_group(allocator):
             return []
-        found = [page for each in allocator.free_group for page in self._whole_pages(each.tolist())]
+        pages = [page for free in allocator.free_group for page in self._whole_pages(free.tolist())]
         for tensor in getattr(allocator, "swa_page_ids_group", ()):
-            found += [int(x) for x in tensor.tolist()]
-        # From 0.5.19 on this group has indices of this pool, before of the full one.
+            pages += [int(x) for x in tensor.tolist()]
+        # Since 0.5.19 this group has indices of this pool, earlier of the full pool.
         own = hasattr(allocator, "full_free_group") or hasattr(allocator, "swa_page_ids_group")
         for tensor in getattr(allocator, "swa_free_group", ()):
             if own:
-                found += sorted({int(x) // size for x in tensor.tolist() if x > 0})
+                pages += sorted({int(x) // size for x in tensor.tolist() if x > 0})
             else:
-                found += self._whole_pages(tensor.tolist())
-        return found
+                pages += self._whole_pages(tensor.tolist())
+        return pages
 
     def _whole_pages(self, full: list[int]) -> list[int]:
-        """The pages that a free call of these tokens gives back: those it touches, once."""
+        """Return the pages that a call of free releases for these tokens. Each page counts once."""
         size = self.page_size
         touched = sorted({int(x) // size for x in full})
         whole = (page * size + offset for page in touched for offset in range(size))
         return sorted({index // size for index in self.indices(whole) if index > 0})
 
     def evictable(self) -> int:
-        """Tokens of the tree that nobody locks here."""
+        """Return how many of the tree's tokens in this pool are unlocked."""
         return int(self.tree.swa_evictable_size())
 
     def protected(self) -> int:
-        """Tokens of the tree that somebody locks here."""
+        """Return how many of the tree's tokens in this pool are locked."""
         return int(self.tree.swa_protected_size())
 
 
 class FullSide:
-    """The full pool of an allocator for both, under the names that an allocator for one has."""
+    """Full pool of an allocator for two pools. Looks like the allocator of a single pool."""
 
     def __init__(self, allocator: Any) -> None:
         self._both = allocator
         self._full = allocator.full_attn_allocator
-        # Newer builds defer frees in the allocator of each pool, older ones in that for both.
+        # Newer builds defer frees in the allocator of each pool, older builds in the common one.
         self._defers = self._full if hasattr(allocator, "swa_page_ids_group") else allocator
 
     def __getattr__(self, name: str) -> Any:
@@ -102,16 +102,16 @@ class FullSide:
 
 
 class SwaLocks:
-    """How far each lock of a tree reaches in this pool, for trees that do not show it.
+    """Lengths covered by the locks of a tree in this pool, for trees that do not report them.
 
-    A lock covers whole nodes from its own upwards until they span the window, as they were
-    cut when it was taken: kept as a length, since nodes may be split later.
+    A lock covers whole nodes: its own node and the nodes above, until they span the window. The
+    length is recorded when the lock is taken, because nodes may be split later.
     """
 
     def __init__(self, core: Any, window: int) -> None:
         self.core = core
         self.window = window
-        #: Node, length it covers, and the engine's mark of the lock's upper end.
+        #: Each lock's node, covered length, and the engine's ID of the lock's upper end.
         self.taken: list[tuple[Any, int, Any]] = []
         self._watch()
 
@@ -158,5 +158,5 @@ class SwaLocks:
 
 
 def marks(receipt: Any) -> Any:
-    """What tells two locks of one node apart: where each of them ends."""
+    """Return the ends of a lock. They tell two locks of one node apart."""
     return dict(getattr(receipt, "component_lock_uuids", None) or {})

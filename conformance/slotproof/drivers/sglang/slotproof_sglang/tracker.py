@@ -1,4 +1,4 @@
-"""What no object of the engine remembers: who a request is, events, endings, evicted tokens."""
+"""Facts that no engine object records: events, endings, evicted tokens, origins of requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .dialects.base import META
 from .messages import outer_rid
 
 Event = list[Any]
-"""[transition, session, request, parameters], as the protocol lists them."""
+"""Event, as in the protocol: [transition, session, request, parameters]."""
 
 
 @dataclass
 class Meta:
-    """A request as it was submitted; ``kind`` changes when it leaves its session."""
+    """A request as its client sent it. ``kind`` changes when the request leaves its session."""
 
     kind: str
     session: str | None
@@ -23,30 +23,30 @@ class Meta:
     doomed: bool = False
     match: Event | None = None
     ahead: int = 0
-    """Speculative rounds of it that are under way, with overlap scheduling."""
+    """Number of speculative rounds of the request in flight, with overlap scheduling."""
 
     @property
     def event_session(self) -> str | None:
-        """The session that events of the request name: none once it goes on alone."""
+        """Session that the request's events name. None after the request left its session."""
         return self.session if self.kind == "turn" else None
 
 
 class Tracker:
-    """Filled by the wrapped methods during an iteration, emptied by its snapshot."""
+    """Records that the wrapped methods fill during an iteration. Its snapshot empties them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.ended: list[dict[str, str]] = []
         self.injected = False
-        #: Options of the server that were at work.
+        #: Server options that had an effect in this iteration.
         self.options: list[str] = []
-        #: Tokens that the tree gave up since the start.
+        #: Number of tokens evicted from the tree since the start.
         self.evicted = 0
-        #: New tokens by (inner) request ID.
+        #: Number of new tokens of each request, by its ID inside the engine.
         self.new_tokens: dict[str, int] = {}
 
     def emit(self, transition: str, session: str | None, rid: str | None, **params: int) -> Event:
-        """Append an event; its parameters may be completed later."""
+        """Append an event and return it. Its parameters may be completed later."""
         event: Event = [transition, session, None if rid is None else outer_rid(rid), params]
         self.events.append(event)
         if transition == "T-EVICT":
@@ -54,11 +54,11 @@ class Tracker:
         return event
 
     def of(self, req: Any, transition: str, **params: int) -> Event:
-        """An event of a request."""
+        """Append an event of a request and return it."""
         return self.emit(transition, self.meta(req).event_session, req.rid, **params)
 
     def meta(self, req: Any) -> Meta:
-        """What is known of a request; one never seen before is taken for a plain one."""
+        """Return the record of a request. An unknown request counts as plain."""
         meta = getattr(req, META, None)
         if not isinstance(meta, Meta):
             meta = Meta("plain", None)
@@ -66,20 +66,20 @@ class Tracker:
         return meta
 
     def known(self, req: Any) -> bool:
-        """Whether it was queued before."""
+        """Return True if the request has been queued before."""
         return hasattr(req, META)
 
     def enrol(self, req: Any, meta: Meta) -> None:
-        """A request was queued."""
+        """Record a queued request."""
         setattr(req, META, meta)
         self.new_tokens[req.rid] = meta.new
 
     def end(self, req: Any) -> None:
-        """A request ended."""
+        """Record the end of a request."""
         self.ended.append({"rid": outer_rid(req.rid)})
 
     def take(self) -> dict[str, Any]:
-        """Events, endings, options at work and the injection mark of one iteration."""
+        """Return the iteration's events, endings, effective options and injection flag."""
         taken: dict[str, Any] = {"events": self.events, "ended": self.ended}
         if self.injected:
             taken["injected"] = True

@@ -1,15 +1,15 @@
-"""A model with a sliding window, for a build that has none this small.
+"""Small model with a sliding window, for builds without a model of this size.
 
-A Llama of two layers: the first attends to everything, the second to the last `window`
-tokens and to the token itself. The build decides by the name of the architecture which
-layers slide; here it is told. Both pools, their allocator and the tree are the build's own.
+The model is a Llama of two layers. The first layer attends to everything, the second to the last
+`window` tokens and to the token itself. The build chooses the sliding layers by the architecture's
+name, so the driver overrides the choice. Both pools, their allocator and the tree are the build's.
 
-| what | why |
+| changed | why |
 |---|---|
 | `is_hybrid_swa_model`, `get_hybrid_layer_ids` | Llama is in no release's list |
-| `get_attention_sliding_window_size` | so that the scheduler learns the window |
-| `get_key_buffer`, `get_value_buffer` of the sliding layers | `torch_native` reads them with indices of the full pool: they are given in that order |
-| `SGLANG_SWA_EVICTION_INTERVAL=1` | by default the cursor waits for 128 tokens, more than a row here |
+| `get_attention_sliding_window_size` | the scheduler reads the window here |
+| `get_key_buffer`, `get_value_buffer` of the sliding layers | `torch_native` reads them with indices of the full pool, so they are returned in the full pool's order |
+| `SGLANG_SWA_EVICTION_INTERVAL=1` | by default the cursor waits for 128 tokens, more than a row has |
 """  # noqa: E501  # a table
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ FULL = [0]
 
 
 def attended() -> bool:
-    """Whether the build's CPU attention knows of windows.
+    """Return True if the build's attention on a CPU respects a window.
 
-    Up to 0.5.12 it reads every position, those whose KV was given back included: what a turn
-    says then depends on when they were, and is no oracle.
+    Up to 0.5.12 it reads every position, even those whose KV is freed. The tokens of a turn then
+    depend on when KV is freed and prove nothing.
     """
     module = importlib.import_module("sglang.srt.layers.attention.torch_native_backend")
     return hasattr(module.TorchNativeAttnBackend, "_make_sliding_window_mask")
 
 
 def refusal(config: dict[str, Any]) -> str | None:
-    """Why no build makes this window or this pool, in one line; None if it can be tried."""
+    """Return one line on why no build can have this window or pool, or None."""
     window, swa, page = config["window"], config["swa_tokens"], config["page_size"]
     if bool(window) != bool(swa):
         return "config.window and config.swa_tokens come together: both 0, or both not"
     if not window:
         return None
     if swa % page:
-        return f"config.swa_tokens: {swa} is no multiple of the page size {page}"
+        return f"config.swa_tokens: {swa} is not a multiple of the page size {page}"
     if swa > config["total_tokens"]:
-        return f"config.swa_tokens: {swa} is more than total_tokens; SGLang takes a share of it"
+        return f"config.swa_tokens: {swa} is more than total_tokens, but SGLang takes a share of it"
     if swa <= window + page:
-        return f"config.swa_tokens: SGLang wants more than window and a page, {window + page}"
+        return f"config.swa_tokens: SGLang needs more than a window and a page, {window + page}"
     return None
 
 
 def server_args(config: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that size both pools.
+    """Return the server arguments that determine the sizes of both pools.
 
-    SGLang takes the second pool as a share of the first, rounded down. 0.5.10 takes
-    `max_total_tokens` as what each of the layers would get if all had the same.
+    SGLang takes the second pool's size as a share of the first pool's, rounded down. 0.5.10 treats
+    `max_total_tokens` as the share of each layer if all layers had equal shares.
     """
     if not config["window"]:
         return {}
@@ -65,7 +65,7 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare(config: dict[str, Any]) -> None:
-    """Tell the build which layers slide; in a process that makes this one scheduler."""
+    """Set the sliding layers of the build. Afterwards the process can build only this scheduler."""
     if not config["window"]:
         return
     os.environ.setdefault("SGLANG_SWA_EVICTION_INTERVAL", "1")
@@ -77,7 +77,7 @@ def prepare(config: dict[str, Any]) -> None:
 
 
 def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
-    """Let attention find its keys; what is wrong with the pools that were made, in one line."""
+    """Connect attention to its keys. Return one line on a fault of the pools, or None."""
     if not config["window"]:
         return None
     allocator = scheduler.token_to_kv_pool_allocator
@@ -86,7 +86,7 @@ def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
     if made != wanted:
         return (
             f"config.swa_tokens: this build makes pools of {made[0]} and {made[1]} tokens "
-            f"where {wanted[0]} and {wanted[1]} are asked for"
+            f"instead of {wanted[0]} and {wanted[1]}"
         )
     for index in SLIDING:
         model.model.layers[index].self_attn.attn.sliding_window_size = config["window"]
@@ -97,11 +97,11 @@ def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
 def _read_through_mapping(kvcache: Any, allocator: Any) -> None:
     def in_full_order(read: Any) -> Any:
         def buffer(layer_id: int) -> Any:
-            found = read(layer_id)
+            whole = read(layer_id)
             if layer_id not in SLIDING:
-                return found
-            # The last entry maps -1 to -1; what is given back maps to the padding at 0.
-            return found[allocator.full_to_swa_index_mapping[:-1]]
+                return whole
+            # The last entry maps -1 to -1. A freed token maps to the padding at 0.
+            return whole[allocator.full_to_swa_index_mapping[:-1]]
 
         return buffer
 

@@ -1,8 +1,8 @@
-"""From a configuration to a scheduler that stands still between two iterations.
+"""Construction of a scheduler from a configuration. The driver steps the scheduler.
 
-The build's own `Scheduler` with its `KVCacheManager` and `BlockPool`, made by hand: a stand-in for
-the model's configuration, one group of full attention, no weights, no worker. A fresh one takes
-milliseconds.
+The build's own `Scheduler` runs with its own `KVCacheManager` and `BlockPool`. Only the model's
+configuration is a stub. The cache has one group of full attention. There are no weights and no
+workers, so a fresh scheduler takes milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotproof_driver.usage import UsageError
 
 from . import drafts
 
-#: Imported by some release at module level, needed by none on a CPU.
+#: Packages that some release imports at module level and that a CPU run never needs.
 STUBBED = [
     "aiohttp",
     "cachetools",
@@ -42,7 +42,7 @@ STUBBED = [
     "xgrammar",
 ]
 
-#: Values the engine can take; a field that is absent here takes any sensible value.
+#: Possible values by field. Fields that are not listed take any value in the valid range.
 LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "swa_tokens": [0],
@@ -55,61 +55,61 @@ LIMITS: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the driver's own arguments switch."""
+    """Settings from the arguments of the driver itself."""
 
     prefix_cache: bool = True
     turns_alone: bool = False
-    """Turns are refused for their own length only, as by vLLM's front end (README)."""
+    """Refuse a turn only for its own length, as vLLM's front end does (README)."""
     priority: bool = False
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with defaults filled in; `UsageError` for what can't be had."""
+    """Return the configuration with defaults. Raise `UsageError` for an impossible value."""
     full: dict[str, Any] = filled(config, {**DEFAULTS, "retract": "wipe"}, LIMITS)
     if full["context_len"] > full["total_tokens"]:
         raise UsageError(
             f"config.total_tokens: {full['total_tokens']} is less than a context of "
-            f"{full['context_len']}, with which vLLM does not start"
+            f"{full['context_len']}, so vLLM does not start"
         )
     if full["chunk"] < 0:
-        raise UsageError(f"config.chunk: {full['chunk']} is no length")
+        raise UsageError(f"config.chunk: {full['chunk']} is not a length")
     if full["draft"] and full["chunk"]:
         _share_chunks(full)
     return full
 
 
 def _share_chunks(full: dict[str, Any]) -> None:
-    """A chunk is what a batch computes, rounds and prefills together."""
+    """Lower ``max_running`` if needed: rounds and prefills of a batch share one chunk of tokens."""
     if drafts.method(full) != "ngram":
         raise UsageError(
-            "config.topk: with chunks only 1: a drafter that writes past a chunk of a prefill is "
-            "given memory there, for which no event has a word"
+            "config.topk: must be 1 with chunks, because no event describes the memory given to a "
+            "draft model past a prefill chunk"
         )
     most = full["chunk"] // (full["draft"] + 1)
     if not most:
         raise UsageError(
             f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
         )
-    full["max_running"] = min(full["max_running"], most)  # so that rounds are whole
+    full["max_running"] = min(full["max_running"], most)  # Each round must fit completely.
 
 
 def limits() -> dict[str, list[Any]]:
-    """Values that an engine of this build can take."""
-    found = dict(LIMITS)
+    """Return, by field, the values that an engine of this build can have."""
+    possible = dict(LIMITS)
     if not drafts.offered():
-        found["draft"] = [0]
+        possible["draft"] = [0]
     if not runs_ahead():
-        found["overlap"] = [False]
-    return found
+        possible["overlap"] = [False]
+    return possible
 
 
 def runs_ahead() -> bool:
-    """Whether the build can schedule a batch before the output of the one before is processed."""
+    """Return True if the build can schedule a batch before it processes the previous output."""
     return importlib.util.find_spec("vllm.v1.core.sched.async_scheduler") is not None
 
 
 def import_engine() -> str:
-    """Import the build under test; returns its version."""
+    """Import the build under test and return its version."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     stubs.prepare(STUBBED)
@@ -121,19 +121,19 @@ def import_engine() -> str:
 
 
 def hasher() -> Any:
-    """The function that blocks are hashed with."""
+    """Return the build's hash function for blocks."""
     return importlib.import_module("vllm.utils.hashing").sha256
 
 
 def block_hash(options: Options) -> Callable[[bytes | None, list[int]], bytes] | None:
-    """The build's hash of a block, by that of the block before and its tokens; None without a
-    prefix cache."""
+    """Return the build's hash of a block, as a function of the previous block's hash and the
+    tokens. None without a prefix cache."""
     utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
     return partial(utils.hash_block_tokens, hasher()) if options.prefix_cache else None
 
 
 class ModelConfig:
-    """What the scheduler reads of a model: a text generator, and None of all else."""
+    """Attributes of a model that the scheduler reads, for a text generator. All others are None."""
 
     skip_tokenizer_init = True
     is_multimodal_model = False
@@ -156,12 +156,12 @@ class ModelConfig:
 
 
 def build_scheduler(config: dict[str, Any], options: Options) -> Any:
-    """A fresh scheduler of this configuration, by this process's build."""
+    """Return a fresh scheduler with this configuration."""
     page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
     if config["draft"] and not drafts.offered():
-        raise UsageError("config.draft: this build's scheduler takes no drafts, only 0")
+        raise UsageError("config.draft: must be 0 because this build's scheduler takes no drafts")
     if config["overlap"] and not runs_ahead():
-        raise UsageError("config.overlap: this build has no asynchronous scheduler, only false")
+        raise UsageError("config.overlap: must be false because this build has no async scheduler")
     settings = vllm_config(config, options)
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
@@ -169,7 +169,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         block_size=page, num_kv_heads=1, head_size=1, dtype=torch.float32
     )
     cache = interface.KVCacheConfig(
-        num_blocks=pages + 1,  # and the null block
+        num_blocks=pages + 1,  # One more block is the null block.
         kv_cache_tensors=[],
         kv_cache_groups=[interface.KVCacheGroupSpec(["layer"], attention)],
     )
@@ -189,7 +189,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
 
 
 def vllm_config(config: dict[str, Any], options: Options) -> Any:
-    """The build's own configuration, given those fields that it has."""
+    """Return the build's configuration. Fields that the build lacks are left out."""
     of = importlib.import_module("vllm.config")
     budget = config["chunk"] or 2 * config["context_len"] * config["max_running"]
     scheduling = {
@@ -207,7 +207,7 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
     )
     if options.priority:
         made.scheduler_config.policy = "priority"
-    # Without a model it decides some of these by itself, and it takes no small budget.
+    # Without a model, vLLM overrides some of these values and refuses a small budget of tokens.
     made.cache_config.enable_prefix_caching = options.prefix_cache
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
@@ -220,12 +220,12 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
 
 
 def aborted() -> Any:
-    """The status of a request that a client aborts."""
+    """Return the status of a request that a client has aborted."""
     return importlib.import_module("vllm.v1.request").RequestStatus.FINISHED_ABORTED
 
 
 def model_outputs() -> Callable[[Any, dict[str, list[int]]], Any]:
-    """Makes what a model runner returns: of a batch, the tokens of each request."""
+    """Return a function from a batch and its sampled tokens to a model runner's output."""
     made = importlib.import_module("vllm.v1.outputs").ModelRunnerOutput
 
     def outputs(batch: Any, sampled: dict[str, list[int]]) -> Any:

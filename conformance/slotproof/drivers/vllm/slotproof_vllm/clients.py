@@ -1,8 +1,8 @@
-"""Who clients are to the engine: sessions with the turns that wait, and plain requests.
+"""Clients of the engine: sessions with their waiting turns, and plain requests.
 
-vLLM knows a session as one request, and a turn as an addition to it. What of that a client sees is
-kept by its front end (`AsyncLLM`, `OutputProcessor`), which is not part of the scheduler; this
-takes its place. Nothing here is shown as the engine's state but ids, and which turn is in flight.
+To vLLM, a session is one request, and a turn is an addition to that request. The clients' view is
+in vLLM's front end (`AsyncLLM`, `OutputProcessor`), outside the scheduler. This module replaces the
+front end. Snapshots take only IDs and the turn in flight from this module.
 """
 
 from __future__ import annotations
@@ -13,75 +13,75 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ClientRequest:
-    """A request of a client: a turn of a session, or plain (``session`` is None)."""
+    """A client's request: a turn of a session, or a plain request (``session`` is None)."""
 
     rid: str
     session: str | None
     tokens: list[int]
     max_new: int
     arrival: float = 0.0
-    """By which the engine's own request tells the turns of a session apart."""
+    """Arrival time. It identifies a session's turn inside the engine's request."""
     output: list[int] = field(default_factory=list)
-    """What its client was told."""
+    """Tokens sent to the client so far."""
 
 
 @dataclass
 class Session:
-    """A session as it was opened. ``key`` is the id of its request in the engine."""
+    """An open session. ``key``: ID of the session's request in the engine."""
 
     sid: str
     key: str
     turn: ClientRequest | None = None
-    """The one in flight."""
+    """Turn in flight."""
     queue: deque[ClientRequest] = field(default_factory=deque)
-    """Those that the engine takes when it is over."""
+    """Turns that wait until the turn in flight ends."""
     closed: bool = False
-    """A client closed it while a turn was in flight: the close waits behind those turns."""
+    """True if a client closed the session during a turn. The queued turns run before the close."""
     slot: bool = False
-    """A turn has left its KV to it."""
+    """True if a finished turn has left its KV to the session."""
 
     @property
     def closing(self) -> bool:
-        """The close is what comes next."""
+        """True if the session's next step is its close."""
         return self.closed and not self.queue
 
     def taken(self, arrival: float | None) -> ClientRequest:
-        """Of those that wait, the one that the engine has taken; it is in flight now."""
-        arrivals = [each.arrival for each in self.queue]
+        """Put the turn that the engine has taken in flight, and return it."""
+        arrivals = [turn.arrival for turn in self.queue]
         place = arrivals.index(arrival) if arrival in arrivals else 0
         self.turn = self.queue[place]
         del self.queue[place]
         return self.turn
 
     def turns(self) -> list[ClientRequest]:
-        """Those that are not answered."""
+        """Return the turns that are not answered yet."""
         return [*([self.turn] if self.turn else []), *self.queue]
 
 
 class Clients:
-    """All of them."""
+    """All sessions and plain requests."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
         self.plain: dict[str, ClientRequest] = {}
         self.keys: dict[str, Session | ClientRequest] = {}
-        """By id in the engine."""
+        """Sessions and plain requests, by the ID that the engine has for them."""
         self.opened = 0
 
     def open(self, sid: str) -> Session:
-        """A new session; ids come again, so the engine gets another."""
+        """Add a session under a fresh ID for the engine, because clients reuse session IDs."""
         self.opened += 1
         session = Session(sid, f"{sid}#{self.opened}")
         self.sessions[sid] = self.keys[session.key] = session
         return session
 
     def add(self, turn: ClientRequest) -> str:
-        """A new plain request; its id in the engine."""
+        """Add a plain request and return its ID in the engine."""
         self.plain[turn.rid] = self.keys[turn.rid] = turn
         return turn.rid
 
     def end(self, key: str) -> None:
-        """A session is closed, or a plain request answered."""
+        """Remove a closed session or an answered plain request."""
         of = self.keys.pop(key)
         if isinstance(of, Session):
             del self.sessions[of.sid]
@@ -89,7 +89,7 @@ class Clients:
             del self.plain[of.rid]
 
     def of(self, key: str) -> tuple[str | None, str, Session | None]:
-        """Session and request that an engine's id is about now, and what is kept of it."""
+        """Return the session ID, request ID and session now behind an ID of the engine."""
         of = self.keys[key]
         if isinstance(of, ClientRequest):
             return None, of.rid, None
@@ -97,8 +97,8 @@ class Clients:
         return of.sid, of.turn.rid, of
 
     def find(self, rid: str) -> Session | ClientRequest | None:
-        """What an abort of that request ends."""
+        """Return the session or the plain request that an abort of ``rid`` would end."""
         if rid in self.plain:
             return self.plain[rid]
-        turns = ((each, turn.rid) for each in self.sessions.values() for turn in each.turns())
+        turns = ((owner, turn.rid) for owner in self.sessions.values() for turn in owner.turns())
         return next((session for session, name in turns if name == rid), None)

@@ -1,7 +1,7 @@
-"""Content without weights: what a model would have computed, as numbers.
+"""Content without weights: numbers stand for the results of a model.
 
-The KV of a position depends on its token, on where it is, and on all KV before it; the token that
-is sampled depends on all KV that was read. So whoever reads a wrong block gets wrong tokens.
+The KV of a position depends on its token, its position and all earlier KV. A sampled token depends
+on all KV before it. So a request that reads a wrong block gets wrong tokens.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from collections.abc import Iterable
 from zlib import crc32
 
 TOKENS = 240
-"""Answers are 1 to 240."""
+"""Number of possible answer tokens, 1 to 240."""
 
 
 def computed(prefix: int, token: int, position: int) -> int:
-    """The KV of a token, after a prefix that was read."""
+    """Return the KV of a token, given the prefix that was read before it."""
     return crc32(b"%d %d %d" % (prefix, token, position))
 
 
 def read(prefix: int, kv: int) -> int:
-    """The prefix with one more position."""
+    """Return the prefix that results from reading one more position."""
     return crc32(b"%d" % kv, prefix)
 
 
 def sampled(prefix: int) -> int:
-    """The token that follows."""
+    """Return the token that follows a prefix."""
     return 1 + prefix % TOKENS
 
 
 def continued(prefix: int, tokens: list[int], count: int) -> list[int]:
-    """The ``count`` tokens that follow ``tokens``, all but the last of which were read."""
+    """Return the next ``count`` tokens. ``prefix`` has all of ``tokens`` except the last."""
     token, position, answer = tokens[-1], len(tokens) - 1, list[int]()
     while len(answer) < count:
         prefix = read(prefix, computed(prefix, token, position))
@@ -39,7 +39,7 @@ def continued(prefix: int, tokens: list[int], count: int) -> list[int]:
 
 
 def follows(tokens: Iterable[int], count: int) -> list[int]:
-    """The ``count`` tokens that follow ``tokens`` where nothing is cached.
+    """Return the next ``count`` tokens, computed without a cache.
 
     >>> first, second = follows([1, 2, 3], 2)
     >>> [first] == follows([1, 2, 3], 1), [second] == follows([1, 2, 3, first], 1)

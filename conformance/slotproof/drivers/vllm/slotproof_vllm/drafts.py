@@ -1,15 +1,14 @@
-"""Speculative rounds: what a build is told of them, and how many tokens one accepts.
+"""Speculative rounds: the build's settings, and the number of tokens that a round accepts.
 
-The scheduler is the build's own, with a configuration of its own kind that names no model. Who
-proposes follows from `topk`:
+The scheduler is the build's own. Its speculative configuration names no model:
 
-| `topk` | the build's method | a round has allocated past what is known |
+| `topk` | the build's method | positions allocated past the known tokens |
 |---|---|---|
-| 1 | `ngram`: nothing runs, drafts have no KV of their own | the drafts |
-| more | `draft_model`: has KV of its own, past the drafts too | them, and as many lookahead slots |
+| 1 | `ngram`: nothing runs, drafts have no separate KV | the drafts |
+| more | `draft_model`: has separate KV, also past the drafts | drafts and as many lookahead slots |
 
-The runner proposes what a perfect drafter would, and rejects by the number that `accept` gives.
-What a drafter would write is not looked at: nothing that is sampled depends on it.
+The runner proposes the drafts of a perfect drafter, then rejects as many as the `accept` command
+says. The drafter's own KV is ignored, because no sampled token depends on it.
 """
 
 from __future__ import annotations
@@ -24,59 +23,59 @@ METHODS = ("use_eagle", "uses_draft_model")
 
 
 def config_class() -> Any:
-    """The build's own configuration of speculative decoding."""
+    """Return the build's class for the configuration of speculative decoding."""
     return importlib.import_module("vllm.config").SpeculativeConfig
 
 
 def offered() -> bool:
-    """Whether this build's scheduler takes drafts as they are given here."""
+    """Return True if the scheduler of this build takes drafts in the driver's format."""
     scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
     outputs = importlib.import_module("vllm.v1.outputs")
     return (
         hasattr(scheduler, "update_draft_token_ids")
         and hasattr(outputs, "DraftTokenIds")
-        and all(hasattr(config_class(), each) for each in METHODS)
+        and all(hasattr(config_class(), name) for name in METHODS)
     )
 
 
 def method(config: dict[str, Any]) -> str:
-    """The build's name for who proposes."""
+    """Return the build's name for the proposer of drafts."""
     return "ngram" if config["topk"] == 1 else "draft_model"
 
 
 def speculative_config(config: dict[str, Any]) -> Any:
-    """One without a model to look into, which the build's own start would ask for."""
+    """Return a speculative configuration. It lacks the model that the build would need to start."""
     made = object.__new__(config_class())
-    for each in dataclasses.fields(config_class()):
-        if each.default_factory is not dataclasses.MISSING:
-            value: Any = each.default_factory()
+    for field in dataclasses.fields(config_class()):
+        if field.default_factory is not dataclasses.MISSING:
+            value: Any = field.default_factory()
         else:
-            value = getattr(each.default, "default", each.default)
-        object.__setattr__(made, each.name, None if value is dataclasses.MISSING else value)
+            value = getattr(field.default, "default", field.default)
+        object.__setattr__(made, field.name, None if value is dataclasses.MISSING else value)
     object.__setattr__(made, "method", method(config))
     object.__setattr__(made, "num_speculative_tokens", config["draft"])
     return made
 
 
 def proposals() -> Callable[[dict[str, list[int]]], Any]:
-    """Makes what a worker tells the scheduler: by request, the tokens that it proposes."""
+    """Return a function from the proposed tokens of each request to a worker's message."""
     made = importlib.import_module("vllm.v1.outputs").DraftTokenIds
     return lambda drafts: made(list(drafts), list(drafts.values()))
 
 
 class Accepts:
-    """How many tokens the rounds of each request accept."""
+    """Number of tokens that the rounds of each request accept."""
 
     def __init__(self, draft: int) -> None:
         self.width = draft + 1
         self.wanted: dict[str, int] = {}
 
     def request(self, rid: str, tokens: int) -> None:
-        """Note what the next round accepts; a later word for the same request replaces it."""
+        """Record how many tokens the next round accepts. A later command replaces the number."""
         self.wanted[rid] = tokens
 
     def of(self, rid: str, computed: int) -> int:
-        """What was asked for, or any number, the same one whenever the request is played again."""
+        """Return the requested number, or one from the request alone, so that replays agree."""
         asked = self.wanted.pop(rid, 0)
         if not asked:
             asked = 1 + crc32(f"{rid}:{computed}".encode()) % self.width

@@ -1,4 +1,4 @@
-"""Commands in, snapshots out: one scheduler, stepped by hand as `EngineCore.step` does it."""
+"""One scheduler, stepped by the driver as in `EngineCore.step`: commands in, snapshots out."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ TRANSITIONS = (
     "T-PLAIN-RETRACT",
 )
 AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
-"""Only with asynchronous scheduling."""
+"""Transitions that are offered only with asynchronous scheduling."""
 SHARING = ("T-INSERT", "T-EVICT")
-"""Only with a prefix cache."""
+"""Transitions that are offered only with a prefix cache."""
 NOT_OBSERVED = {
     "the engine's own check": "vLLM has no check of its memory at run time",
     "timeouts": "vLLM closes no session by itself",
-    "room that idle slots make": "vLLM keeps the blocks of a paused session, whoever needs memory",
+    "room that idle slots make": "vLLM never reclaims the blocks of a paused session",
     "turns without new tokens": "vLLM's front end refuses an empty prompt",
     "requests for no token": "vLLM refuses max_tokens below 1",
 }
-ANSWERS = {"closed": "to an abort of a turn: vLLM knows the session as one request, which ends"}
+ANSWERS = {"closed": "to an abort of a turn: vLLM treats the session as one request, and ends it"}
 
 
 BATCHES = 2
-"""How many may be under way with asynchronous scheduling."""
+"""Largest number of batches in flight with asynchronous scheduling."""
 
 
 class Ran(NamedTuple):
-    """A batch that ran, and of which the scheduler does not know the output."""
+    """A batch that has run, but whose output the scheduler has not processed."""
 
     batch: Any
     sampled: dict[str, list[int]]
@@ -64,7 +64,7 @@ class Ran(NamedTuple):
 
 
 class Engine:
-    """The engine under test of one example."""
+    """Engine under test in one example."""
 
     def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
         self.context_len = int(config["context_len"])
@@ -91,16 +91,16 @@ class Engine:
         self.iterations = 0
 
     def check(self, command: dict[str, Any]) -> None:
-        """`UsageError` for a command that is none, before it changes anything."""
+        """Raise `UsageError` for an unknown command. Nothing has changed by then."""
         known = commands(self.scheduler)
         if command.get("do") not in known:
-            there = ", ".join(known)
-            raise UsageError(f"unknown command {command.get('do')!r}; there are: {there}")
+            offered = ", ".join(known)
+            raise UsageError(f"unknown command {command.get('do')!r}; there are: {offered}")
         if command["do"] == "submit":
             check_tokens(command)
 
     def do(self, command: dict[str, Any]) -> list[dict[str, Any]]:
-        """Carry out one command of a client, which was checked."""
+        """Run one command that :meth:`check` accepted, and return its snapshots."""
         if command["do"] == "step":
             return [self._step() for _ in range(command["n"])]
         if command["do"] == "tick":
@@ -109,7 +109,7 @@ class Engine:
         return []
 
     def _step(self) -> dict[str, Any]:
-        """One iteration: the inbox, then a batch."""
+        """Run one iteration: first the inbox, then a batch."""
         inbox, self.inbox = self.inbox, []
         self.iterations += 1
         for command in inbox:
@@ -122,8 +122,8 @@ class Engine:
         return self._snapshot(len(inbox))
 
     def _ahead(self) -> None:
-        """As `EngineCore.step_with_batch_queue`: no output is processed before another batch is
-        scheduled, if there is something to schedule."""
+        """Run one iteration of `EngineCore.step_with_batch_queue`. If a batch can be scheduled,
+        this happens before the previous output is processed."""
         if self.scheduler.has_requests():
             self.under_way.append(self._launch())
             ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
@@ -155,7 +155,7 @@ class Engine:
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages, self.messages = self.messages, []
-        ended = [{"rid": each["rid"]} for each in messages if each["type"] == "finish"]
+        ended = [{"rid": message["rid"]} for message in messages if message["type"] == "finish"]
         return {
             "iter": self.iterations,
             "consumed": consumed,
@@ -164,7 +164,7 @@ class Engine:
             **self.snapshooter.take(),
         }
 
-    # What clients send ---------------------------------------------------------------------
+    # Commands of clients -------------------------------------------------------------------
 
     def _open(self, session: str) -> None:
         if session in self.clients.sessions:
@@ -197,7 +197,7 @@ class Engine:
             self.scheduler.add_request(request)
 
     def _refusal(self, turn: ClientRequest, of: Session | None) -> str | None:
-        """Why the front end does not take it."""
+        """Return the reason for which the front end refuses the turn, or None."""
         if turn.session is not None and (of is None or of.closed):
             return "the session is not open"
         if turn.max_new < 1:
@@ -205,7 +205,7 @@ class Engine:
         if not turn.tokens:
             return "the prompt is empty"
         longest = len(turn.tokens)
-        if of is not None and not self.turns_alone:  # vLLM looks at the turn: see the README
+        if of is not None and not self.turns_alone:  # vLLM looks at the turn alone: see the README.
             longest += self.snapshooter.longest(of)
         if longest >= self.context_len:
             return f"a prompt of up to {longest} tokens is longer than the context"
@@ -243,7 +243,7 @@ class Engine:
             self.watcher.emit("T-CLOSE-DEFER", session)
 
     def _end_session(self, of: Session) -> None:
-        """An abort of a turn: to vLLM the session is one request."""
+        """Abort a turn. The session ends, too, because to vLLM it is the same request."""
         runs, turns = self.layout.runs(of.key), of.turns()
         self.scheduler.finish_requests(of.key, self.aborted)
         left = self.watcher.left(of.key) if runs else {}
@@ -256,7 +256,7 @@ class Engine:
         self._gone(of, "T-REAP" if of.closing else "T-CLOSE")
 
     def _flush(self) -> None:
-        """Refused by vLLM while anything has a block."""
+        """Flush the prefix cache. vLLM refuses to do so while any request has a block."""
         before = len(self.layout.tree())
         self.scheduler.reset_prefix_cache()
         gone = before - len(self.layout.tree())
@@ -272,13 +272,13 @@ class Engine:
     def _continue(self) -> None:
         self.scheduler.set_pause_state(layout.pause_state(self.scheduler, paused=False))
 
-    # What they hear ------------------------------------------------------------------------
+    # Messages to clients -------------------------------------------------------------------
 
     def _hears(self, answer: Any) -> None:
-        """One of the engine's outputs, in the order in which it made them."""
+        """Process one output of the engine. Outputs are processed in the engine's order."""
         key, of = answer.request_id, self.clients.keys[answer.request_id]
         turn = of.turn if isinstance(of, Session) else of
-        if turn is None:  # a token of a turn that is over, up to 0.25.0: nobody waits for it
+        if turn is None:  # Up to 0.25.0 this may be a late token of a finished turn.
             return
         turn.output += answer.new_token_ids
         if answer.finish_reason is None:
@@ -309,7 +309,7 @@ class Engine:
             self._gone(of, "T-REAP")
 
     def _gone(self, of: Session, transition: str) -> None:
-        """A session is closed, with its slot."""
+        """Close a session and free its slot."""
         self.watcher.emit(transition, of.sid, None, **self.watcher.left(of.key))
         self.clients.end(of.key)
         self._tell("closed", session=of.sid, message="")
@@ -323,14 +323,14 @@ class Engine:
 
 
 def commands(scheduler: Any) -> list[str]:
-    """What this build takes."""
+    """Return the commands that this build offers."""
     paused = layout.pauses(scheduler)
     rounds = ["accept"] if drafts.offered() else []
     return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
 
 
 def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
-    """What the driver offers, by the protocol."""
+    """Return the driver's capabilities, in the format of the protocol."""
     return {
         "commands": commands(scheduler),
         "events": True,

@@ -1,9 +1,9 @@
-"""Events, told where the engine does what they are about.
+"""Events, recorded where the engine causes them.
 
-Five methods of a scheduler are wrapped: `KVCacheManager.allocate_slots` (match or restore, evict,
-extend or decode, insert: in the order in which it does them), `KVCacheManager.cache_blocks`
-(insert, of what became known), `KVCacheManager.free` (what a request gives up),
-`Scheduler._preempt_request`, `BlockPool._maybe_evict_cached_block`.
+The watcher wraps five methods. `KVCacheManager.allocate_slots` matches or restores, evicts, extends
+or decodes, and inserts, in this order. `KVCacheManager.cache_blocks` inserts tokens that have
+become known. `KVCacheManager.free` releases a request's blocks. The other two are
+`Scheduler._preempt_request` and `BlockPool._maybe_evict_cached_block`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .clients import Clients
 from .layout import Layout
 
 Event = list[Any]
-"""[transition, session, request, parameters], as the protocol lists them."""
+"""Event, as in the protocol: [transition, session, request, parameters]."""
 
 UNLOCKED = {"u": 0, "swa_u": 0}
-"""The parameters of what drops a lock that holds nothing."""
+"""Event parameters of a lock that covers no tokens."""
 
 
 class Watcher:
-    """Wraps the methods of one scheduler; gathers what they did in an iteration."""
+    """Wrapper of one scheduler's methods. It collects the events of an iteration."""
 
     def __init__(self, layout: Layout, clients: Clients, overlap: bool) -> None:
         self.layout, self.clients, self.overlap = layout, clients, overlap
@@ -29,30 +29,30 @@ class Watcher:
         self.width = int(layout.scheduler.max_model_len)
         self.events: list[Event] = []
         self.evicted = 0
-        """Tokens that the tree gave up since the start."""
+        """Number of tokens evicted from the tree since the start."""
         self.freed: dict[str, tuple[int, dict[str, int]]] = {}
-        """Of requests that gave up their blocks in this iteration: Q, and what was unlocked."""
+        """Q and unlocked tokens of each request that freed its blocks in this iteration."""
         self.parked: set[str] = set()
-        """Requests between two chunks."""
+        """Requests that are between two chunks."""
         self.rows: dict[str, int] = {}
         self.free_rows = list(range(layout.rows))
         self._given_up = 0
         self._extended: dict[str, Event] = {}
         self._rounds: dict[str, Event] = {}
-        """Decoding rounds whose result is to come."""
+        """Events of decoding rounds whose result is not known yet, by request."""
         self._under_way: dict[str, list[tuple[int, int]]] = {}
-        """By request, the batches whose output is to come, and how many drafts are in each."""
+        """Batches in flight by request. Each comes with its number of drafts."""
         self._stale: dict[str, list[int]] = {}
-        """The same of requests that were preempted in this iteration,"""
+        """Batches that were in flight when their request was preempted, in this iteration."""
         self._preempted: dict[str, Event] = {}
-        """and how that was told."""
+        """Preemption events of requests that have batches in flight."""
         self._scheduled: dict[str, Event] = {}
-        """Rounds of the batch that is being scheduled."""
+        """Events of rounds in the batch that is being scheduled."""
         self._fresh: dict[str, tuple[Event, list[tuple[Any, Any]]]] = {}
-        """What was shared while this batch is scheduled: how it was told, blocks and hashes."""
+        """Insert events of the batch that is being scheduled, each with blocks and hashes."""
         self._never: list[tuple[Event, Event, list[tuple[Any, Any]]]] = []
-        """The same of requests that were preempted after they were scheduled, and how that was
-        told: what was to fill these blocks never runs."""
+        """Insert and preemption events of requests that were preempted after being scheduled, with
+        the blocks that are therefore never filled."""
         self._install()
 
     def _install(self) -> None:
@@ -69,7 +69,7 @@ class Watcher:
     def emit(
         self, transition: str, session: str | None, rid: str | None = None, **params: int
     ) -> Event:
-        """Append an event; its parameters may be completed later."""
+        """Append an event and return it. Its parameters may be completed later."""
         event: Event = [transition, session, rid, params]
         self.events.append(event)
         if transition == "T-EVICT":
@@ -77,24 +77,24 @@ class Watcher:
         return event
 
     def take(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         taken, self.events = self.events, []
-        for each in (self.freed, self._stale, self._preempted):
-            each.clear()
+        for table in (self.freed, self._stale, self._preempted):
+            table.clear()
         return taken
 
     def row(self, key: str) -> int:
-        """The row of a request, taken where it has none."""
+        """Return the row of a request. A request without a row gets one."""
         if key not in self.rows:
             self.rows[key] = self.free_rows.pop(0)
         return self.rows[key]
 
     def left(self, key: str) -> dict[str, int]:
-        """What a request that gave up its blocks in this iteration unlocked."""
+        """Return how many tokens a request unlocked when it freed its blocks in this iteration."""
         return self.freed.get(key, (0, UNLOCKED))[1]
 
     def launched(self, batch: Any) -> None:
-        """A batch is scheduled: who is extended and knows more tokens has more prefill to do."""
+        """Record a scheduled batch. An extended request with more known tokens becomes parked."""
         drafts = batch.scheduled_spec_decode_tokens
         for never in self._never:
             self._taken_back(*never)
@@ -113,14 +113,14 @@ class Watcher:
             self.parked.add(key)
 
     def _taken_back(self, shared: Event, preempted: Event, blocks: list[tuple[Any, Any]]) -> None:
-        """Blocks that were shared and never filled are no harm where the same batch took them for
-        somebody else: then they were never shared. Where nobody did, anybody can find them."""
+        """Remove the insert event of blocks that are never filled, unless a block still has its
+        hash and can be found. Otherwise the same batch has reallocated all the blocks."""
         if any(block.block_hash is told for block, told in blocks):
             return
         self.events.pop(self._position(shared))
-        preempted[3]["u"] -= shared[3]["u"]
-        left, since = shared[3]["u"], self.events[self._position(preempted) :]
-        for event in [each for each in since if each[0] == "T-EVICT"]:
+        preempted[3]["u"] -= shared[3]["locked"]
+        left, since = shared[3]["locked"], self.events[self._position(preempted) :]
+        for event in [later for later in since if later[0] == "T-EVICT"]:
             less = min(left, event[3]["n"])
             event[3]["n"], left, self.evicted = (
                 event[3]["n"] - less,
@@ -131,36 +131,36 @@ class Watcher:
                 self.events.pop(self._position(event))
 
     def sampled(self, batch: Any, key: str, count: int) -> None:
-        """The output of a batch is processed: the request sampled so many tokens."""
+        """Record that a request sampled tokens. The output of their batch is being processed."""
         if id(batch) in self._stale.get(key, ()):
             self._late(key, count)
             return
         under_way = self._under_way.get(key, [])
         if not under_way or under_way[0][0] != id(batch):
-            return  # it ended, or runs a chunk of its prefill
+            return  # The request has ended, or the batch runs a chunk of its prefill.
         under_way.pop(0)
         self._count(key)
         session, rid, _ = self.clients.of(key)
         extended, decoded = self._extended.pop(key, None), self._rounds.pop(key, None)
         if self.overlap:
-            self.emit("T-RESULT", session, rid, k=count - 1, n=count)
+            self.emit("T-RESULT", session, rid, k=count - 1, sampled=count)
         elif extended is not None:
             extended[3]["sampled"] = count
         elif decoded is not None:
             decoded[3]["k"] = count
 
     def _late(self, key: str, count: int) -> None:
-        """What was under way when a request was preempted becomes known to one that waits. For the
-        spec it became known just before: nothing in between depends on it."""
+        """Record a result that was in flight when its request was preempted. Its event comes just
+        before the preemption, because nothing in between depends on the result."""
         if getattr(self.layout.request(key), "drop_stale_output", False):
             return
         session, rid, _ = self.clients.of(key)
         at = self._position(self._preempted[key])
-        self.events.insert(at, ["T-RESULT", session, rid, {"k": count - 1, "n": count}])
+        self.events.insert(at, ["T-RESULT", session, rid, {"k": count - 1, "sampled": count}])
 
     def ends_late(self, key: str, transition: str, **params: int) -> bool:
-        """Whether a request ends by a token that was under way when it was preempted: it is told
-        to end, with its KV, and not to be preempted. What a slot would have is given up then."""
+        """Return True if a token ends a request that was preempted with the token in flight. The
+        end event replaces the preemption event. After a T-SAVE, a T-DISCARD frees the slot."""
         event = self._preempted.pop(key, None)
         if event is None:
             return False
@@ -168,23 +168,23 @@ class Watcher:
         left = event[3]
         event[0], event[3] = transition, params
         if transition == "T-SAVE":
-            self.freed.pop(key, None)  # told by the T-DISCARD
+            self.freed.pop(key, None)  # The T-DISCARD reports these blocks.
             self.events.insert(self._position(event) + 1, ["T-DISCARD", event[1], None, left])
         return True
 
     def _unshared(self, shared: Event, blocks: list[tuple[Any, Any]]) -> None:
-        """The build took back, before it preempts a request, blocks that are never filled."""
+        """Correct an insert event: at a preemption the build removed hashes of unfilled blocks."""
         less = sum(block.block_hash is not told for block, told in blocks) * self.layout.page_size
         shared[3]["q"] -= less
-        shared[3]["u"] -= less
-        if not shared[3]["u"]:
+        shared[3]["locked"] -= less
+        if not shared[3]["locked"]:
             self.events.pop(self._position(shared))
 
     def _position(self, event: Event) -> int:
-        return next(at for at, each in enumerate(self.events) if each is event)
+        return next(at for at, other in enumerate(self.events) if other is event)
 
     def over(self, key: str) -> None:
-        """Of what is under way for a request nothing will be told: its turn is over."""
+        """Drop what is recorded about a request's rounds in flight, because its turn is over."""
         self._under_way.pop(key, None)
         self.layout.unsure.pop(key, None)
         self._extended.pop(key, None)
@@ -196,12 +196,12 @@ class Watcher:
     # Wrappers ----------------------------------------------------------------------------
 
     def _allocate(self, original: Any, request: Any, new: int, *args: Any, **kwargs: Any) -> Any:
-        """Positional in some builds: computed tokens that were found, their blocks, lookahead."""
+        """Record an allocation. Some builds pass cached blocks and lookahead without names."""
         hit = int(kwargs.get("num_new_computed_tokens", args[0] if args else 0) or 0)
-        found = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
+        cached = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
         ahead = int(kwargs.get("num_lookahead_tokens", args[2] if len(args) > 2 else 0))
         key, page, layout = request.request_id, self.layout.page_size, self.layout
-        fresh = sum(each.ref_cnt == 0 for each in found.blocks[0]) * page if found else 0
+        fresh = sum(block.ref_cnt == 0 for block in cached.blocks[0]) * page if cached else 0
         before, admitted = layout.shared(key), request.status.name != "RUNNING"
         self._given_up = 0
         result = original(request, new, *args, **kwargs)
@@ -211,7 +211,7 @@ class Watcher:
         if admitted and of is not None and of.slot:
             self.emit("T-RESTORE", session, rid)
         elif admitted:
-            self.emit("T-MATCH", session, rid, m=hit, u=fresh, swa_u=0)
+            self.emit("T-MATCH", session, rid, m=hit, locked=fresh, swa_locked=0)
             before = hit
         if self._given_up:
             self.emit("T-EVICT", None, None, n=self._given_up * page, swa_n=0)
@@ -221,7 +221,7 @@ class Watcher:
         layout.asked[key] = max(had, min(upto + ahead, self.width))
         if admitted or key in self.parked:
             self.parked.discard(key)
-            upto = min(upto, int(request.num_tokens))  # past that are drafts, and what pads them
+            upto = min(upto, int(request.num_tokens))  # Arguments for drafts and padding follow.
             self._extended[key] = self.emit(
                 "T-EXTEND", session, rid, t=upto, sampled=0, row=self.row(key)
             )
@@ -234,9 +234,9 @@ class Watcher:
             )
             self._rounds[key] = self._scheduled[key] = event
         shared = self._shared(request, before)
-        if shared is not None:  # before it is filled
+        if shared is not None:  # The blocks are still unfilled.
             blocks = layout.owned[key][before // page : layout.shared(key) // page]
-            self._fresh[key] = shared, [(each, each.block_hash) for each in blocks]
+            self._fresh[key] = shared, [(block, block.block_hash) for block in blocks]
         return result
 
     def _cache(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -246,26 +246,26 @@ class Watcher:
         return result
 
     def _shared(self, request: Any, before: int) -> Event | None:
-        """Blocks of it may have got their hash."""
+        """Record blocks of a request that now have a hash. Return the event, or None."""
         after = self.layout.shared(request.request_id)
         if after <= before:
             return None
         session, rid, _ = self.clients.of(request.request_id)
-        more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
+        more = {"dup": 0, "swa_dup": 0, "locked": after - before, "swa_locked": 0, "swa_u": 0}
         return self.emit("T-INSERT", session, rid, q=after, **more)
 
     def _free(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         key = request.request_id
         shared, before = self.layout.shared(key), self.layout.protected()
         result = original(request, *args, **kwargs)
-        if key not in self._stale:  # else nothing is left of it
+        if key not in self._stale:  # A stale request has freed its blocks already.
             self.freed[key] = shared, {"u": before - self.layout.protected(), "swa_u": 0}
         self.parked.discard(key)
         self.over(key)
         self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
-        if request.status.name == "WAITING":  # patched: else nobody who waits gives up anything
+        if request.status.name == "WAITING":  # Only a patched build frees a waiting request.
             session, _, of = self.clients.of(key)
             assert of is not None
             of.slot = False
@@ -277,7 +277,7 @@ class Watcher:
         under_way = [batch for batch, _ in self._under_way.get(key, ())]
         fresh, decoded = self._fresh.pop(key, None), self._scheduled.get(key)
         if decoded is not None:
-            decoded[3]["k"] = 0  # it never runs
+            decoded[3]["k"] = 0  # The round will never run.
         if fresh is not None and any(block.block_hash is not told for block, told in fresh[1]):
             self._unshared(*fresh)
             fresh = None
@@ -300,7 +300,7 @@ class Watcher:
 
 
 def bound(original: Any, wrapper: Any) -> Any:
-    """A method that calls the wrapper with the original first."""
+    """Return a method that calls the wrapper and passes the original as its first argument."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return wrapper(original, *args, **kwargs)

@@ -1,8 +1,8 @@
-"""Turns and plain requests as the engine's own `Request`.
+"""Turns and plain requests, as the engine's own `Request` objects.
 
-A session is one resumable request that lives until it is closed: each turn is sent under its id
-(`EngineCore.add_request`), and a last one that is not resumable ends it, as `AsyncLLM` does where
-the client's stream of inputs is over.
+A session is one resumable request until it is closed. Each turn is sent under the session's ID
+(`EngineCore.add_request`). A last request that is not resumable ends the session, as `AsyncLLM`
+sends it at the end of a client's input stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VOCAB = 256
 
 
 class Inputs:
-    """Builds requests for one scheduler."""
+    """Builder of requests for one scheduler."""
 
     def __init__(self, page_size: int, options: boot.Options) -> None:
         self.request: Any = importlib.import_module("vllm.v1.request").Request
@@ -37,7 +37,7 @@ class Inputs:
     def make(
         self, key: str, tokens: list[int], max_new: int, stop: list[int], resumable: bool
     ) -> Any:
-        """The request, greedy and without an end token; time is the order of sending."""
+        """Return a greedy request without an end token. Its time is its place in sending order."""
         self.sent += 1
         sampling = self.sampling(max_tokens=max_new, stop_token_ids=list(stop), ignore_eos=True)
         offered = {
@@ -54,17 +54,17 @@ class Inputs:
         return self.request(**by_signature(self.request.__init__, offered))
 
     def last(self, key: str) -> Any:
-        """What ends a session: `AsyncLLM` sends a token of no meaning."""
+        """Return the request that ends a session. As in `AsyncLLM`, its token has no meaning."""
         return self.make(key, [0], 1, [], resumable=False)
 
 
 def importance(key: str) -> int:
-    """0 to 2, the least first: of a request or a session, by its name, whenever it is played."""
+    """Return a priority from 0 (lowest) to 2. It depends on the ID alone, so replays agree."""
     return crc32(key.partition("#")[0].encode()) % 3
 
 
 def check_tokens(command: dict[str, Any]) -> None:
-    """`UsageError` for tokens that are outside the vocabulary."""
+    """Raise `UsageError` for a token outside the vocabulary."""
     for token in (*command["tokens"], *command["stop"]):
         if not isinstance(token, int) or not 0 < token < VOCAB:
             raise UsageError(f"submit: token {token} is outside 1 … {VOCAB - 1}")

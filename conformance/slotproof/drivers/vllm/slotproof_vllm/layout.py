@@ -1,4 +1,4 @@
-"""Where a build keeps what the driver reads, and what a build offers.
+"""Locations of the state read by the driver in a build, and features of the build.
 
 | spec | protocol | where |
 |---|---|---|
@@ -8,20 +8,20 @@
 | full.protected | `pools.full.protected` | blocks with a hash and references |
 | | `reusable` | `BlockPool.free_block_queue`, in its order |
 | | `lookup.finds` | `BlockPool.cached_block_hash_to_block` |
-| | `queues` | `Scheduler.running` and its queues of those that wait |
+| | `queues` | `Scheduler.running` and its waiting queues |
 | | `tables` | `Scheduler.requests`; `req_to_blocks`, `num_cached_block` of the group |
 | page | `tree` | a block with a hash; its locks are `KVCacheBlock.ref_cnt` |
-| rows.total, rows.free | `rows` | `max_num_seqs`; a running request has one, and a paused session |
+| rows.total, rows.free | `rows` | `max_num_seqs`; one row per running request and paused session |
 | session.open, session.closing | `sessions` | the front end's (`clients.py`) |
-| session.inflight | `sessions.inflight` | the turn whose tokens the session's request has |
+| session.inflight | `sessions.inflight` | the turn whose tokens are in the session's request |
 | session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
-| slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a turn that ended; it runs |
-| slot.C, req.C | `C` | `Request.num_computed_tokens`, less drafts that are under way |
-| slot.A, req.A | `A` | its blocks in `req_to_blocks`; what they were asked for if it ends there |
-| slot.Q, req.Q | `Q` | leading blocks of it that have a hash |
-| slot.E, req.E | `E` | 0: there is no window |
+| slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a finished turn; it runs |
+| slot.C, req.C | `C` | `Request.num_computed_tokens`, less drafts in flight |
+| slot.A, req.A | `A` | its blocks in `req_to_blocks`; less the unrequested end of the last block |
+| slot.Q, req.Q | `Q` | leading blocks with a hash |
+| slot.E, req.E | `E` | 0: no window exists |
 | slot.row, req.row | `row` | the driver's numbers: the engine's rows change with each step |
-| slot.locked, req.locked | `locks` | 1 for who has the blocks; on loan the slot's |
+| slot.locked, req.locked | `locks` | 1 for the holder of the blocks; on loan the slot's |
 | req.kind | `kind` | turn, plain |
 | req.phase | `phase` | `Request.status`; parked between two chunks |
 | req.prompt, req.output | `prompt`, `output` | `num_prompt_tokens`, `num_output_tokens` |
@@ -43,22 +43,22 @@ WRAPPED = {
 
 
 WAITING = ("waiting", "skipped_waiting", "kv_holding_waiting")
-"""Queues that a build may have: of a request that waits, one."""
+"""Names of the waiting queues in different builds. A waiting request is in one of the queues."""
 
 UNCOUNTED = 60
-"""Rows for sessions that are paused or wait, in builds that let more of them be than may run."""
+"""Number of further rows for paused or waiting sessions, where more may hold KV than run."""
 
 
 class Layout:
-    """Reads one scheduler. `UsageError`, one line, for one that is laid out otherwise."""
+    """Reader of one scheduler. Raises `UsageError`, in one line, for an unknown layout."""
 
     def __init__(self, scheduler: Any, page_size: int) -> None:
         self.scheduler = scheduler
         self.page_size = page_size
         self.asked: dict[str, int] = {}
-        """Positions for which a request was given blocks, as `events.py` notes them."""
+        """Number of positions that were allocated for each request. Recorded by `events.py`."""
         self.unsure: dict[str, int] = {}
-        """Drafts of a request in batches whose output is not processed, as well."""
+        """Number of each request's drafts in batches with unprocessed output, recorded likewise."""
         try:
             self.manager: Any = scheduler.kv_cache_manager
             self.pool: Any = self.manager.block_pool
@@ -74,7 +74,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """How many requests can have KV at a time; more where who has KV may wait behind others."""
+        """Largest number of requests with KV. Larger where a waiting request can have KV."""
         most: int = self.scheduler.max_num_running_reqs
         return most if hasattr(self.scheduler, "kv_holding_waiting") else most + UNCOUNTED
 
@@ -82,65 +82,65 @@ class Layout:
 
     @property
     def total(self) -> int:
-        """Tokens of the pool."""
+        """Size of the pool, in tokens."""
         return (int(self.pool.num_gpu_blocks) - 1) * self.page_size
 
     def free_pages(self) -> list[int]:
-        """Pages that nobody has and the tree does not either."""
+        """Return the pages that are outside the tree and that no request holds."""
         queue = self.pool.free_block_queue.get_all_free_blocks()
-        return [page(each) for each in queue if each.block_hash is None]
+        return [page(block) for block in queue if block.block_hash is None]
 
     def tree(self) -> list[list[int]]:
-        """Pages that can be found by their hash, with the number of their users."""
+        """Return the pages that can be found by a hash. Each comes with the number of its users."""
         blocks = self.pool.blocks
         return [
-            [page(each), each.ref_cnt]
-            for each in blocks
-            if each.block_hash is not None and not each.is_null
+            [page(block), block.ref_cnt]
+            for block in blocks
+            if block.block_hash is not None and not block.is_null
         ]
 
     def protected(self) -> int:
-        """Tokens of the tree that somebody uses."""
+        """Return how many tokens of the tree are in use."""
         used = (
-            each.block_hash is not None and each.ref_cnt > 0 and not each.is_null
-            for each in self.pool.blocks
+            block.block_hash is not None and block.ref_cnt > 0 and not block.is_null
+            for block in self.pool.blocks
         )
         return int(sum(used)) * self.page_size
 
     def reusable(self) -> list[int]:
-        """Pages in the order in which they are given out."""
-        return [page(each) for each in self.pool.free_block_queue.get_all_free_blocks()]
+        """Return the free pages in the order in which they will be allocated."""
+        return [page(block) for block in self.pool.free_block_queue.get_all_free_blocks()]
 
     def finds(self) -> list[list[int]]:
-        """Keys of prefixes, each with a page that is found by it."""
-        found: dict[bytes, Any] = self.pool.cached_block_hash_to_block._cache
+        """Return pairs of a prefix's key and a page that the key leads to."""
+        cached: dict[bytes, Any] = self.pool.cached_block_hash_to_block._cache
         return [
             [key_of(key), page(block)]
-            for key, blocks in found.items()
+            for key, blocks in cached.items()
             for block in (blocks.values() if isinstance(blocks, dict) else [blocks])
         ]
 
     # Requests ---------------------------------------------------------------------------
 
     def request(self, key: str) -> Any:
-        """The engine's request of that id, or None."""
+        """Return the engine's request with this ID, or None."""
         return self.scheduler.requests.get(key)
 
     def blocks(self, key: str) -> list[int]:
-        """The block table of a request, by the engine's own numbers."""
-        return [each.block_id for each in self.owned.get(key, ())]
+        """Return the block table of a request. It has the engine's numbers of blocks."""
+        return [block.block_id for block in self.owned.get(key, ())]
 
     def shared(self, key: str) -> int:
-        """Tokens of the leading blocks of a request that others can find."""
+        """Return how many tokens in a request's leading blocks other requests can find."""
         count = 0
-        for each in self.owned.get(key, ()):
-            if each.block_hash is None:
+        for block in self.owned.get(key, ()):
+            if block.block_hash is None:
                 break
             count += 1
         return count * self.page_size
 
     def lengths(self, key: str) -> tuple[int, int, int]:
-        """C, A and Q of a request."""
+        """Return C, A and Q of a request."""
         request, count = self.request(key), len(self.owned.get(key, ()))
         if request is None or not count:
             return 0, 0, 0
@@ -149,15 +149,15 @@ class Layout:
         return valid, asked if -(-asked // size) == count else count * size, self.shared(key)
 
     def queues(self) -> dict[str, list[str]]:
-        """Ids of the requests that run, and of those that stand in a queue, by its name."""
-        found = {"running": [each.request_id for each in self.scheduler.running]}
+        """Return the IDs of running and queued requests, by the name of their queue."""
+        queued = {"running": [request.request_id for request in self.scheduler.running]}
         for name in WAITING:
             if hasattr(self.scheduler, name):
-                found[name] = [each.request_id for each in getattr(self.scheduler, name)]
-        return found
+                queued[name] = [request.request_id for request in getattr(self.scheduler, name)]
+        return queued
 
     def tables(self) -> dict[str, list[str]]:
-        """Ids of the requests that the scheduler and its block manager have an entry for."""
+        """Return the IDs of requests that the scheduler or its block manager lists."""
         return {
             "requests": list(self.scheduler.requests),
             "req_to_blocks": list(self.owned),
@@ -165,32 +165,32 @@ class Layout:
         }
 
     def ended(self) -> set[str]:
-        """Ids of requests that are over, of which the model runner was not told yet."""
+        """Return the IDs of finished requests that the model runner has not been told about."""
         return set(self.scheduler.finished_req_ids)
 
     def runs(self, key: str) -> bool:
-        """Whether a request is in the batch, or between two chunks."""
+        """Return True if a request is in the batch, or between two chunks."""
         request = self.request(key)
         return request is not None and request.status.name == "RUNNING"
 
 
 def page(block: Any) -> int:
-    """The number of a page: the null block has none."""
+    """Return the number of a block's page. The null block has no page."""
     return int(block.block_id) - 1
 
 
 def key_of(block_hash: bytes) -> int:
-    """A hash as a number, with or without the group that follows it."""
+    """Return a hash as a number. In some builds a hash names its group, which is left out."""
     return int.from_bytes(block_hash[:6], "big")
 
 
 def pauses(scheduler: Any) -> bool:
-    """Whether the build's scheduler can be paused."""
+    """Return True if the build's scheduler can be paused."""
     return hasattr(scheduler, "set_pause_state")
 
 
 def pause_state(scheduler: Any, paused: bool) -> Any:
-    """The build's own word for it: no request is scheduled, as by the mode `keep`."""
-    modules = (vars(inspect.getmodule(each)) for each in type(scheduler).__mro__)
-    kind = next(each["PauseState"] for each in modules if "PauseState" in each)
+    """Return the build's pause state. As in mode `keep`, no request is scheduled in a pause."""
+    modules = (vars(inspect.getmodule(base)) for base in type(scheduler).__mro__)
+    kind = next(names["PauseState"] for names in modules if "PauseState" in names)
     return kind.PAUSED_ALL if paused else kind.UNPAUSED

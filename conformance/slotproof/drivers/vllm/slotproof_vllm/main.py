@@ -1,6 +1,6 @@
-"""The driver's messages: JSON lines on standard input and output, and one engine in this process.
+"""Messages of the driver: JSON lines on standard input and output. The engine is in this process.
 
-A fresh scheduler takes milliseconds, so nothing is forked: `reset` throws the old one away.
+A fresh scheduler takes milliseconds, so the driver needs no forks. `reset` drops the old engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .engine import Engine, capabilities
 
 
 class Driver(serving.Driver):
-    """Answers the protocol's requests."""
+    """Driver of vLLM. It answers the protocol's requests."""
 
     name = "vllm"
 
@@ -31,8 +31,8 @@ class Driver(serving.Driver):
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
-        """Those of a build that two turns were tried with: one that is laid out otherwise is
-        refused with a line."""
+        """Return the capabilities, after a trial of two turns on the build. Raise `UsageError`, in
+        one line, if the build's layout is unknown."""
         try:
             self.reset({})
             for command in serving.REHEARSAL:
@@ -52,7 +52,7 @@ class Driver(serving.Driver):
         self.crashed = False
 
     def engine_at_work(self) -> Engine:
-        """The engine of the running example."""
+        """Return the engine of the running example."""
         if self.engine is None or self.crashed:
             raise UsageError("do: reset first")
         return self.engine
@@ -75,10 +75,10 @@ class Driver(serving.Driver):
 def main() -> None:
     """Serve until the end of input."""
     parser = Driver.parser()
-    parser.add_argument("--no-prefix-cache", action="store_true", help="blocks are not shared")
-    parser.add_argument("--priority", action="store_true", help="requests differ in importance")
+    parser.add_argument("--no-prefix-cache", action="store_true", help="do not share blocks")
+    parser.add_argument("--priority", action="store_true", help="draw a priority per request")
     parser.add_argument(
-        "--turns-alone", action="store_true", help="a session may outgrow the context"
+        "--turns-alone", action="store_true", help="let a session outgrow the context"
     )
     asked = parser.parse_args()
     options = boot.Options(not asked.no_prefix_cache, asked.turns_alone, asked.priority)

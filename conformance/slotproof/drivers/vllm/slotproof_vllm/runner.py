@@ -1,8 +1,8 @@
-"""A model runner without a model: it does with a `SchedulerOutput` what the build's own would do.
+"""Model runner without a model. It applies a `SchedulerOutput` as the build's own runner does.
 
-It keeps the tokens and the block table of each request as it was told of them (never looking
-into the scheduler), writes the KV of what is scheduled to the blocks of that table, and reads all
-KV before through it. The KV is a dictionary: (block, offset) → token, position, number.
+The runner stores each request's tokens and block table, which it knows from the scheduler's output
+alone. It writes the KV of scheduled tokens to the blocks in the table, and reads all earlier KV
+through the table. The KV is a dictionary: (block, offset) → token, position, number.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from . import content
 
 Hashed = Callable[[bytes | None, list[int]], bytes]
 Stored = tuple[int, int, int]
-"""The token whose KV it is, its position, and the number that stands for the KV."""
+"""KV at a position: its token, its position, and a number that stands for the KV's value."""
 NOTHING: Stored = (0, -1, 0)
 NONE = -1
-"""A draft that the scheduler does not know, or that there is not."""
+"""Placeholder for a draft that the scheduler does not know or that does not exist."""
 OTHER = 0
-"""The token of which a rejected position holds KV: none that there is."""
+"""Token stored at a rejected position. It is outside the vocabulary."""
 
 
 @dataclass
 class RunnerRequest:
-    """A request as the runner knows it."""
+    """A request, as the runner knows it."""
 
     tokens: list[int]
     blocks: list[int]
     computed: int
     drafts: list[int] = field(default_factory=list)
-    """What was proposed after its last batch."""
+    """Drafts that were proposed after the last batch."""
     rejected: int = 0
-    """Positions that the scheduler counts as computed and that hold a rejected draft: of batches
-    whose output it has not processed."""
+    """Number of positions whose draft was rejected but which the scheduler counts as computed. The
+    outputs of these batches are not processed yet."""
 
 
 class Runner:
-    """All KV, and the requests that have some of it. Of drafts: how many it proposes, and how many
-    tokens a round accepts (by the request and the positions before it)."""
+    """All KV, and the requests that have KV. ``draft``: number of drafts proposed at a time.
+    ``accepts``: number of tokens accepted in a round, given the request and its positions."""
 
     def __init__(
         self,
@@ -48,20 +48,20 @@ class Runner:
         accepts: Callable[[str, int], int] = lambda *_: 1,
         hashed: Hashed | None = None,
     ) -> None:
-        """``hashed`` is the build's own hash of a block, by that of the block before it and its
-        tokens; None where blocks have none."""
+        """``hashed``: the build's hash of a block, as a function of the previous block's hash and
+        the tokens. None if blocks have no hash."""
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
         self.rejected: list[tuple[RunnerRequest, int]] = []
-        """What the last batch rejected."""
+        """Requests with rejected positions in the last batch, and the number of these positions."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
-        """By block, the hash of all whose KV was read and written up to its end."""
+        """Hash of each block, over all tokens whose KV was read or written up to its end."""
         self.requests: dict[str, RunnerRequest] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
     def execute(self, output: Any) -> dict[str, list[int]]:
-        """Run a batch; by request, the tokens that were sampled."""
+        """Run a batch. Return the sampled tokens of each request."""
         self._update(output)
         drafts = output.scheduled_spec_decode_tokens
         self.rejected = []
@@ -71,23 +71,23 @@ class Runner:
         }
 
     def settle(self, rejected: list[tuple[RunnerRequest, int]]) -> None:
-        """The scheduler has processed the output of the batch that rejected these."""
+        """Forget rejected positions once the scheduler has processed the batch's output."""
         for request, count in rejected:
             request.rejected -= count
 
     def proposed(self, keys: Iterable[str]) -> dict[str, list[int]]:
-        """The drafts of the requests of a batch."""
+        """Return the drafts of the requests in a batch."""
         return {key: self.requests[key].drafts for key in keys}
 
     def stamps(self, blocks: list[int], length: int) -> list[list[int]]:
-        """Token and position of the KV at each position that a block table leads to."""
+        """Return the token and position of the KV stored at each position of a block table."""
         size, kv = self.page_size, self.kv
         return [list(kv.get((blocks[at // size], at % size), NOTHING)[:2]) for at in range(length)]
 
     def _update(self, output: Any) -> None:
         for key in output.finished_req_ids:
             self.requests.pop(key, None)
-        for new in output.scheduled_new_reqs:  # a session's next turn is new as well
+        for new in output.scheduled_new_reqs:  # A session's next turn also comes as a new request.
             tokens = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
             self.requests[new.req_id] = RunnerRequest(
                 list(tokens), list(new.block_ids[0]), new.num_computed_tokens
@@ -103,12 +103,12 @@ class Runner:
                 request.blocks = [*request.blocks, *blocks[0]]
 
     def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
-        """The known tokens that are scheduled, then drafts as long as they are accepted."""
+        """Run known tokens, then drafts until one is rejected. Return the sampled tokens."""
         request = self.requests[key]
         first, end = request.computed, request.computed + count
         base, own = end - len(drafts), iter(request.drafts)
-        # Scheduled ahead of the output, a draft is a placeholder for one that the worker has.
-        drafts = [next(own, NONE) if each == NONE else each for each in drafts]
+        # In a round scheduled before the output, placeholders stand for the worker's drafts.
+        drafts = [next(own, NONE) if draft == NONE else draft for draft in drafts]
         request.drafts = []
         if end > (blocks := len(request.blocks)) * self.page_size:
             raise IndexError(f"{key}: position {end - 1} is beyond its {blocks} blocks")
@@ -117,7 +117,7 @@ class Runner:
             if position >= first:
                 self._write(request, position, prefix, request.tokens[position])
             prefix = self._read(request, position, prefix)
-        if base < len(request.tokens):  # a chunk of a prefill
+        if base < len(request.tokens):  # The batch had only a chunk of the prefill.
             self._hash(request.blocks, first, end)
             return []
         sampled = [content.sampled(prefix)]
@@ -129,7 +129,7 @@ class Runner:
             self._write(request, position, prefix, draft)
             prefix = self._read(request, position, prefix)
             sampled.append(content.sampled(prefix))
-        for position in range(base + len(sampled) - 1, end):  # rejected
+        for position in range(base + len(sampled) - 1, end):  # The rest of the drafts are rejected.
             self._write(request, position, prefix, OTHER)
         self._hash(request.blocks, first, end)
         request.rejected += end + 1 - base - len(sampled)
@@ -149,7 +149,7 @@ class Runner:
         return content.read(prefix, self.kv.get(place, NOTHING)[2])
 
     def _hash(self, blocks: list[int], first: int, end: int) -> None:
-        """Hash the blocks that were filled by positions from ``first`` on, from what is stored."""
+        """Hash the blocks filled by positions from ``first`` to ``end``, by their stored tokens."""
         if self.hashed is None:
             return
         size = self.page_size

@@ -1,4 +1,4 @@
-"""The protocol's snapshot, read from the build's own objects; `layout.py` says where they are."""
+"""Snapshot of the protocol, read from the build's objects. `layout.py` lists their places."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .layout import Layout, key_of
 from .runner import Runner
 
 CHECK = {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""}
-"""The engine has no check of its memory at run time."""
+"""Checker fields for an engine that has no memory check at run time."""
 NO_KV = {"row": -1, "C": 0, "A": 0, "Q": 0, "E": 0}
 
 
 class Snapshooter:
-    """Takes snapshots of one scheduler."""
+    """Reader that makes the snapshots of one scheduler."""
 
     def __init__(
         self, layout: Layout, clients: Clients, watcher: Watcher, runner: Runner, shares: bool
@@ -27,7 +27,7 @@ class Snapshooter:
         self.shares = shares
 
     def take(self) -> dict[str, Any]:
-        """Everything but what clients were told."""
+        """Return a snapshot without the messages to clients."""
         events = self.watcher.take()
         sessions, slots, requests = {}, {}, {}
         for sid, session in self.clients.sessions.items():
@@ -55,9 +55,9 @@ class Snapshooter:
         }
 
     def longest(self, session: Session) -> int:
-        """Tokens that a session may have when all turns that were sent are over: all of their
-        answers count but the last token."""
-        more = (len(each.tokens) + each.max_new - 1 for each in session.turns())
+        """Return the number of tokens that a session has after all turns sent so far. Each answer
+        counts with its full length, but without its last token."""
+        more = (len(turn.tokens) + turn.max_new - 1 for turn in session.turns())
         return len(self._history(session)) + sum(more)
 
     def _pool(self) -> dict[str, Any]:
@@ -74,20 +74,20 @@ class Snapshooter:
         }
 
     def _lookup(self) -> dict[str, Any]:
-        """What is found by the hash of a prefix, and the hashes of what is stored."""
+        """Return the pages that a prefix's hash leads to, and the hashes of stored blocks."""
         if not self.shares:
             return {}
         stored = self.runner.hashes.items()
-        holds = [[key_of(each), block - 1] for block, each in stored]
+        holds = [[key_of(digest), block - 1] for block, digest in stored]
         return {"lookup": {"full": {"finds": self.layout.finds(), "holds": holds}}}
 
     def _run(self) -> list[str]:
-        """Ids that the model runner knows, but for those whose end the next batch will tell it."""
+        """Return the IDs in the model runner, except those whose end is still to be reported."""
         ended = self.layout.ended()
         return [key for key in self.runner.requests if key not in ended]
 
     def _named(self, ids: dict[str, list[str]]) -> dict[str, list[str]]:
-        """The same with the names that clients have for them."""
+        """Return the lists with each ID of the engine replaced by the client's name."""
         return {name: [self._name(key) for key in keys] for name, keys in ids.items()}
 
     def _name(self, key: str) -> str:
@@ -97,7 +97,7 @@ class Snapshooter:
         return key
 
     def _rows(self) -> dict[str, Any]:
-        """Rows with the KV indices of their positions, and what is stored there."""
+        """Return the rows with the KV index of each position, and the content stored there."""
         watcher, size, used, content = self.watcher, self.layout.page_size, {}, {}
         for key, row in watcher.rows.items():
             blocks = self.layout.blocks(key)
@@ -120,8 +120,8 @@ class Snapshooter:
         }
 
     def _history(self, session: Session) -> list[int]:
-        """What the next turn goes on from: all but the last token, which has no KV. Of a turn in
-        flight, what its prompt has before its own tokens."""
+        """Return the tokens that come before a session's next turn: all but the last, which has no
+        KV. During a turn, return the tokens of its prompt that are not its own."""
         request = self.layout.request(session.key)
         if request is None:
             return []
@@ -131,7 +131,7 @@ class Snapshooter:
         return list(request._all_token_ids)[:length]
 
     def _kv(self, key: str) -> dict[str, int]:
-        """Row and lengths of what has KV."""
+        """Return the row and the lengths of a slot or a request."""
         if key not in self.watcher.rows:
             return dict(NO_KV)
         valid, allocated, shared = self.layout.lengths(key)

@@ -1,6 +1,6 @@
-"""Where each layout of the engine keeps its state.
+"""Places at which each layout stores the engine's state.
 
-A dialect is chosen by what the build offers, never by its version number.
+The driver chooses a dialect by the features of the build, never by its version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, EmbeddedDialect, WrapperDi
 
 
 def choose(scheduler: Any) -> Dialect:
-    """The dialect of this scheduler; `UsageError`, one clear line, if there is none."""
+    """Return the dialect of this scheduler. Raise `UsageError`, in one line, if none fits."""
     for dialect in DIALECTS:
         if dialect.fits(scheduler):
             return dialect(scheduler)

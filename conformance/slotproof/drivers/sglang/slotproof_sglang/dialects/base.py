@@ -1,19 +1,19 @@
-"""What every layout has in common, and what a dialect has to say.
+"""Common parts of all layouts, and the interface of a dialect.
 
-Where the state is in every layout; what differs is in the dialect's own table.
+The table lists the locations common to all layouts. Each dialect's own table lists differences.
 
 | spec | protocol | where |
 |---|---|---|
 | full.total | `pools.full.total` | `scheduler.max_total_num_tokens` |
-| full.available | `pools.full.available`, `free` | the free list, deferred frees included: \
+| full.available | `pools.full.available`, `free` | the free list with deferred frees: \
 see `free_list.py` |
 | full.evictable | `pools.full.evictable` | `tree_cache.evictable_size()` |
 | full.protected | `pools.full.protected` | `tree_cache.protected_size()` |
 | rows.total | `rows.total` | `req_to_token_pool.size` |
 | rows.free | `rows.free` | `req_to_token_pool.free_slots` |
-| session.open | `sessions` | `session_controller.sessions`: a session that is in it |
+| session.open | `sessions` | a session in `session_controller.sessions` |
 | session.closing | `sessions[s].closing` | `session.close_on_finish` |
-| req.kind | `requests[r].kind` | noted when it is queued; *doomed* from its T-DOOM on |
+| req.kind | `requests[r].kind` | recorded when the request is queued; *doomed* from its T-DOOM on |
 | req.phase | `requests[r].phase` | `waiting_queue`, `chunked_req` (parked), `last_batch`, \
 `running_batch`; never *matched*: SGLang matches and admits in one iteration |
 | req.prompt | `requests[r].prompt`, `hash` | `req.origin_input_ids` |
@@ -32,7 +32,7 @@ from ..swa import FullSide, SwaPool
 
 
 class Kv(NamedTuple):
-    """The figures of one KV record, in the protocol's letters; row -1: none."""
+    """KV record of a slot or a request, under the protocol's letters. Row -1: no record."""
 
     row: int = -1
     C: int = 0
@@ -43,15 +43,15 @@ class Kv(NamedTuple):
 
 @dataclass(frozen=True)
 class Slot:
-    """A session's record between turns, and its tree locks."""
+    """KV record of a session between turns, with the session's locks in the tree."""
 
     kv: Kv
     locks: int
 
 
 class Figures(NamedTuple):
-    """The trees as the engine counts them; tokens. Asked for in the midst of an iteration, and
-    no tensor is read for them."""
+    """Sizes of the trees in tokens, as the engine counts them. Valid even in the middle of an
+    iteration. Reads no tensor."""
 
     evictable: int
     protected: int
@@ -63,24 +63,24 @@ class Figures(NamedTuple):
 
     @property
     def grown(self) -> int:
-        """Tokens in the tree."""
+        """Number of tokens in the prefix tree."""
         return self.evictable + self.protected
 
     @property
     def swa_grown(self) -> int:
-        """Tokens in the tree, of the sliding-window pool."""
+        """Number of the prefix tree's tokens in the sliding-window pool."""
         return self.swa_evictable + self.swa_protected
 
 
 NO_KV = Kv()
 META = "_slotproof"
-"""The attribute of a request with what is known of it (`tracker.Meta`)."""
+"""Name of the attribute of a request that holds the driver's record (`tracker.Meta`)."""
 PARTED = "_slotproof_parted"
-"""The attribute of a session whose close was told before the engine got to it."""
+"""Name of the attribute of a session whose close was reported before the engine closed it."""
 
 
 class Dialect(ABC):
-    """Where the state is in one layout of the engine."""
+    """Places at which one layout of the engine stores its state."""
 
     layout = ""
     profile = "sglang"
@@ -88,7 +88,7 @@ class Dialect(ABC):
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         self.allocator = scheduler.token_to_kv_pool_allocator
-        #: The second pool, where the model has a sliding window.
+        #: Sliding-window pool. None for an engine without a window.
         self.swa: SwaPool | None = None
         if hasattr(self.allocator, "swa_attn_allocator"):
             self.swa = SwaPool(scheduler)
@@ -100,7 +100,7 @@ class Dialect(ABC):
     @classmethod
     @abstractmethod
     def fits(cls, scheduler: Any) -> bool:
-        """Whether this scheduler has this layout."""
+        """Return True if this scheduler has this layout."""
 
     # The pool ---------------------------------------------------------------
 
@@ -109,28 +109,28 @@ class Dialect(ABC):
         return int(self.scheduler.max_total_num_tokens)
 
     def free_pages(self) -> list[int]:
-        """The free list, with what is staged or deferred; duplicates stay visible."""
+        """Return the free list's pages with duplicates, including staged and deferred ones."""
         return self.free.pages()
 
     def free_count(self) -> int:
-        """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
+        """Return the length of `free_pages`. Reads a tensor only if a free is `deferred`."""
         return self.free.count()
 
     def deferred(self) -> bool:
-        """Whether frees wait for the end of a group: what pages they are, their tensors know."""
+        """Return True if frees wait for the end of a group, so that only tensors show them."""
         return self.free.deferred()
 
     @property
     def device(self) -> str:
-        """Where the free list and the tables lie: on anything but a CPU, who reads them waits."""
+        """Device of the free list and tables. Reading them must wait, except on a CPU."""
         return str(self.rows.req_to_token.device)
 
     def available(self) -> int:
-        """Free tokens of the full pool."""
+        """Return the free tokens of the full pool."""
         return self.free_count() * self.page_size
 
     def figures(self) -> Figures:
-        """The tree's figures as they stand, in the midst of an iteration too."""
+        """Return the tree's current sizes. Works even in the middle of an iteration."""
         tree, swa = self.scheduler.tree_cache, self.swa
         if swa is None:
             return Figures(int(tree.evictable_size()), int(tree.protected_size()))
@@ -143,30 +143,30 @@ class Dialect(ABC):
 
     @abstractmethod
     def tree_pages(self) -> list[tuple[int, int]]:
-        """Pages in the prefix tree with their lock counts."""
+        """Return the pages in the prefix tree with their lock counts."""
 
     @abstractmethod
     def swa_tree_pages(self) -> list[tuple[int, int]]:
-        """The same of the sliding-window pool; only where there is one."""
+        """Return the pages of the sliding-window pool with lock counts, if the pool exists."""
 
     @abstractmethod
     def path(self, node: Any) -> Iterable[tuple[Any, int, int]]:
-        """The nodes on the way to ``node``: which, tokens, locks. No tensor is read."""
+        """Return ID, number of tokens and locks of each node up to ``node``. Reads no tensor."""
 
     @abstractmethod
     def locked_by(self, sid: str) -> Any:
-        """The node that a slot locks; None: none."""
+        """Return the node locked by a slot, or None."""
 
     def unlocked_on(self, node: Any) -> int:
-        """Tokens on the way to ``node`` that no lock protects."""
+        """Return the number of unlocked tokens on the path to ``node``."""
         return sum(tokens for _, tokens, locks in self.path(node) if not locks)
 
     def row_indices(self, row: int, length: int) -> list[int]:
-        """The KV indices of a row's first positions."""
+        """Return the KV indices of the first ``length`` positions of a row."""
         return [int(x) for x in self.rows.req_to_token[row, :length].tolist()]
 
     def pages_of(self, indices: Iterable[int]) -> list[int]:
-        """KV indices as pages, each run of a page once."""
+        """Return the pages of KV indices. Adjacent indices of one page give the page once."""
         pages: list[int] = []
         for index in indices:
             page = index // self.page_size
@@ -178,23 +178,23 @@ class Dialect(ABC):
 
     @abstractmethod
     def record_of(self, req: Any) -> Kv:
-        """The record a request runs on, owned or borrowed."""
+        """Return the KV record of a running request. A turn may have borrowed it from its slot."""
 
     def kv(self, req: Any) -> Kv:
-        """The same, with what a speculative round that is under way computes for certain: the KV
-        of the last token before it. The build's C takes it in with the round's result."""
+        """Return a request's KV record. During a speculative round, C includes the last token
+        before the round, whose KV is certain. The build adds it with the result."""
         kv = self.record_of(req)
         ahead = rounds_ahead(req)
         return kv._replace(C=kv.C + ahead) if ahead and kv.row >= 0 else kv
 
     def lengths(self, req: Any) -> tuple[int, int]:
-        """C and A of a request that has KV: asked for at each of its tokens."""
+        """Return C and A of a request with KV. Called for each token, so it must be cheap."""
         kv = self.kv(req)
         return kv.C, kv.A
 
     @abstractmethod
     def request_locks(self, req: Any) -> int:
-        """Tree locks that the request owns."""
+        """Return the number of tree locks owned by the request."""
 
     def waiting(self) -> list[Any]:
         return list(self.scheduler.waiting_queue)
@@ -203,83 +203,82 @@ class Dialect(ABC):
         return self.scheduler.chunked_req
 
     def batches(self) -> Iterator[tuple[str, list[Any]]]:
-        """The requests of the last and of the running batch, finished ones left out."""
+        """Yield the name and the unfinished requests of the last batch and of the running batch."""
         for name in ("last_batch", "running_batch"):
             batch = getattr(self.scheduler, name)
             reqs = [] if batch is None else batch.reqs
             yield name, [req for req in reqs if not req.finished()]
 
     def live(self) -> list[tuple[Any, str]]:
-        """Every unfinished request once, with its phase."""
-        found: dict[int, tuple[Any, str]] = {}
+        """Return every unfinished request once, with its phase."""
+        phases: dict[int, tuple[Any, str]] = {}
         for req in self.waiting():
-            found[id(req)] = (req, "waiting")
+            phases[id(req)] = (req, "waiting")
         if self.parked() is not None:
-            found.setdefault(id(self.parked()), (self.parked(), "parked"))
+            phases.setdefault(id(self.parked()), (self.parked(), "parked"))
         for _, reqs in self.batches():
             for req in reqs:
-                found.setdefault(id(req), (req, "running"))
-        return list(found.values())
+                phases.setdefault(id(req), (req, "running"))
+        return list(phases.values())
 
     def is_session_turn(self, req: Any) -> bool:
-        """Attached to a streaming session, whatever its fate."""
+        """Return True if the request belongs to a streaming session, even if rejected."""
         return req.session is not None and bool(req.session.streaming)
 
     @abstractmethod
     def borrows(self, req: Any) -> str | None:
-        """The session whose slot's KV the request runs on, if any."""
+        """Return the session whose slot lends its KV to the request, or None."""
 
     @abstractmethod
     def grow(self, req: Any, allocated: int, committed: int) -> None:
-        """Lengthen a request's KV by hand; only `draft.py` does that."""
+        """Lengthen a request's KV. Only `draft.py` calls this."""
 
     @abstractmethod
     def matched(self, req: Any) -> int:
-        """How many tokens the last match found."""
+        """Return the number of tokens matched by the last lookup."""
 
     def accepted(self, session: Any, req: Any, claimed: bool) -> bool:
-        """Whether a submission that was just queued is the session's turn, not a stub;
-        ``claimed``: another turn was there."""
+        """Return True if the request just queued is the session's turn, not a stub. ``claimed``:
+        another turn was in flight before."""
         return self.claimed(session) and not claimed and req.session is session
 
-    # What is wrapped (owner, name) ----------------------------------------------
+    # Wrapped methods (owner, name) ----------------------------------------------
 
     @abstractmethod
     def eviction(self) -> tuple[Any, str]:
-        """The method every eviction goes through."""
+        """Return the method that every eviction calls."""
 
     @abstractmethod
     def insertion(self) -> tuple[Any, str]:
-        """The method that shares an unfinished request's tokens."""
+        """Return the method that inserts an unfinished request's tokens."""
 
     @abstractmethod
     def key_insertion(self) -> tuple[Any, str]:
-        """The method that puts a key into the tree."""
+        """Return the method that inserts a key into the tree."""
 
     # Sessions ---------------------------------------------------------------
 
     @abstractmethod
     def slots(self) -> dict[str, Slot]:
-        """The slots that hold KV."""
+        """Return the slots with KV."""
 
     def sessions(self) -> dict[str, Any]:
-        """The sessions that keep a slot, without those whose close was told already
-        (:meth:`parts`)."""
+        """Return the sessions that have slots, except those that :meth:`parts` reported."""
         sessions: dict[str, Any] = self.scheduler.session_controller.sessions
         return {
-            sid: each
-            for sid, each in sessions.items()
-            if each.streaming and not hasattr(each, PARTED)
+            sid: session
+            for sid, session in sessions.items()
+            if session.streaming and not hasattr(session, PARTED)
         }
 
     def branches(self, sid: str) -> bool:
-        """Whether a session keeps no slot: its turns are requests with their whole prompt."""
+        """Return True if a session has no slot. Each of its turns then has its whole prompt."""
         session = self.scheduler.session_controller.sessions.get(sid)
         return session is not None and not session.streaming
 
     def parts(self, session: Any) -> bool:
-        """Whether the close that was just asked for is one at once, but for a doomed turn which
-        goes on alone and keeps the engine from it. The session is then no longer told."""
+        """Return True if a requested close takes effect in the spec now, although a doomed turn
+        without a session delays the engine's close. The session is no longer reported."""
         if not (self.close_pending(session) and self.claimed(session)):
             return False
         if self.inflight(session) is not None:
@@ -288,14 +287,14 @@ class Dialect(ABC):
         return True
 
     def claimed(self, session: Any) -> bool:
-        """Whether the engine takes no other turn for now."""
+        """Return True if the session accepts no further turn at present."""
         return bool(session._inflight)
 
     def inflight(self, session: Any) -> str | None:
-        """The turn in flight, in the engine's words; None: none.
+        """Return the engine's ID of the turn in flight, or None.
 
-        With overlap scheduling a doomed turn that the engine never detaches has the flag for an
-        iteration more, in which it goes on alone: then the flag is no turn's.
+        With overlap scheduling, a doomed turn that the engine has not detached holds the session's
+        flag for one more iteration. It runs without its session, so no turn is in flight.
         """
         if not self.claimed(session):
             return None
@@ -307,8 +306,8 @@ class Dialect(ABC):
         return str(turns[0].rid) if turns else ""
 
     def history_place(self, session: Any, new_tokens: dict[str, int]) -> tuple[Any, int, int]:
-        """Where the tokens are that the next turn's prompt would begin with: the request, how
-        many of its prompt, how many of its output."""
+        """Return the place of the history's tokens: a request, the number of tokens taken from its
+        prompt, and the number taken from its output."""
         if not session.req_nodes:
             return None, 0, 0
         req = next(iter(session.req_nodes.values())).req
@@ -319,7 +318,7 @@ class Dialect(ABC):
         return bool(getattr(session, "close_on_finish", False))
 
     def reserve(self, share: float) -> None:
-        """The share of max_new that admission sets aside."""
+        """Set the share of max_new that an admission reserves."""
         tracker = getattr(self.scheduler, "new_token_ratio_tracker", None)
         if tracker is not None:
             tracker.init = tracker.min = tracker.current = share
@@ -331,19 +330,19 @@ class Dialect(ABC):
 
 
 def finished_output(req: Any) -> int:
-    """Tokens of the output that count."""
+    """Return the number of output tokens, at most max_new."""
     most = req.sampling_params.max_new_tokens
     return len(req.output_ids) if most is None else min(most, len(req.output_ids))
 
 
 def rounds_ahead(req: Any) -> int:
-    """Speculative rounds of the request that are under way."""
+    """Return how many speculative rounds of the request are in flight."""
     return int(getattr(getattr(req, META, None), "ahead", 0))
 
 
 def swa_dup(dialect: Dialect, q: int, cursor: int, upto: int, change: Figures) -> int:
-    """Private sliding-window tokens of [q, upto) that an insertion freed instead of giving
-    them to the tree, which had them: what is not below the cursor and not in the tree now."""
+    """Return how many private sliding-window tokens of [q, upto) an insertion freed, because the
+    tree already had them. These are the tokens from the cursor on, minus the growth of the tree."""
     if dialect.swa is None:
         return 0
     return max(0, upto - max(q, cursor)) - change.swa_grown

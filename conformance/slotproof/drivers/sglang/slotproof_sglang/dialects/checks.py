@@ -1,12 +1,12 @@
-"""Where the engine's own check is, in three generations.
+"""Places of the engine's own memory check, in three generations of builds.
 
 | | 0.5.10 | 0.5.11, 0.5.12 | 0.5.13 and later |
 |---|---|---|---|
 | where | mixin of the scheduler | the same | `scheduler.invariant_checker` |
 | busy | `self_check_during_busy` | the same | the same |
 | idle | `self_check_during_idle` | `on_idle` | `on_idle` |
-| figures | the functions it calls | `_check_pool_invariant`'s arguments | the same |
-| rows that slots hold | `_check_req_pool`, when idle | the same | the same |
+| terms | functions called by the check | `_check_pool_invariant`'s arguments | the same |
+| rows held by slots | `_check_req_pool`, when idle | the same | the same |
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from slotproof_driver.usage import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:
-    """The object whose methods are the check."""
+    """Return the object whose methods are the check."""
     return getattr(scheduler, "invariant_checker", scheduler)
 
 
 def owner_of(instance: Any, name: str) -> Any | None:
-    """The class that defines a method; None where no class of the instance does."""
+    """Return the class of the instance that defines a method, or None."""
     for cls in type(instance).__mro__:
         if name in vars(cls):
             return cls
@@ -31,20 +31,20 @@ def owner_of(instance: Any, name: str) -> Any | None:
 
 
 def surround(scheduler: Any, around: Callable[[Any], Any]) -> None:
-    """Put ``around(check)`` in the place of each check that the event loop calls: the busy one,
-    and the idle one under either of its names. For good, in this process."""
+    """Replace each check of the event loop by ``around(check)``, until the process ends. The idle
+    check has either of two names."""
     for owner, name in (
         (checker_of(scheduler), "self_check_during_busy"),
         (scheduler, "on_idle"),
         (scheduler, "self_check_during_idle"),
     ):
-        cls = owner_of(owner, name)  # the object itself may have slots only
+        cls = owner_of(owner, name)  # The object may have `__slots__`.
         if cls is not None:
             setattr(cls, name, around(getattr(cls, name)))
 
 
 def watch(scheduler: Any, probe: Any) -> None:
-    """Have ``probe`` told what the check adds up; see `own_check.Probe`."""
+    """Report the terms that the check adds up to ``probe``, an `own_check.Probe`."""
     checker = checker_of(scheduler)
     pools = owner_of(checker, "_check_pool_invariant")
     terms = owner_of(checker, "_get_batch_uncached_size")
@@ -60,7 +60,7 @@ def watch(scheduler: Any, probe: Any) -> None:
 
 
 def _watch_rows(owner: Any, probe: Any) -> None:
-    """The figure is asked for where the check asks for it, and of whom."""
+    """Record the number of rows held by sessions, which the check computes in its source."""
     check = owner._check_req_pool
 
     def _check_req_pool(checker: Any) -> Any:
@@ -103,7 +103,7 @@ def _watch_pools(owner: Any, probe: Any) -> None:
 
 
 def _watch_terms(owner: Any, probe: Any) -> None:
-    """The oldest check adds up in place: its terms are taken where it takes them."""
+    """Record the terms of the oldest check, which adds them up in its own code."""
     batch_uncached, radix_memory = owner._get_batch_uncached_size, owner._check_radix_cache_memory
 
     def _get_batch_uncached_size(scheduler: Any, batch: Any) -> Any:
@@ -134,16 +134,16 @@ def _terms(scheduler: Any) -> dict[str, int]:
 
 
 def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
-    tree, found = scheduler.tree_cache, scheduler._get_swa_token_info()
+    tree, infos = scheduler.tree_cache, scheduler._get_swa_token_info()
     full = tree.full_protected_size(), scheduler._session_held_full_tokens()
     swa = tree.swa_protected_size(), scheduler._session_held_swa_tokens()
     return {
-        "full": _figures(*found[4:6], *full, scheduler.full_tokens_per_layer),
-        "swa": _figures(*found[6:8], *swa, scheduler.swa_tokens_per_layer),
+        "full": _figures(*infos[4:6], *full, scheduler.full_tokens_per_layer),
+        "swa": _figures(*infos[6:8], *swa, scheduler.swa_tokens_per_layer),
     }
 
 
 def _figures(*terms: Any) -> dict[str, int]:
-    """The terms of a pool by name."""
+    """Return the terms of a pool by name."""
     names = ("available", "evictable", "protected", "held", "total")
     return dict(zip(names, map(int, terms), strict=True))

@@ -1,15 +1,15 @@
-"""The wrapper inside the tree: 0.5.16 to 0.5.20 where the model has a sliding window, 0.5.21.
+"""Layout with the wrapper inside the tree: 0.5.16 to 0.5.20 with a sliding window, and 0.5.21.
 
-| protocol | where it differs from `wrapper.py` |
+| protocol | difference from `wrapper.py` |
 |---|---|
 | slots | `UnifiedRadixCache.session.slots[sid]` |
-| slot, request | as there; `last_node` is a node's number, from 0.5.17 on |
+| slot, request | the same; `last_node` is a node's number, from 0.5.17 on |
 | slot.E, req.E | `kv.get_evicted_seqlen(SWA)` from 0.5.21 on |
 | tree | `tree_core`, or the cache itself: nodes with `component_data[FULL]` and `[SWA]`, each \
 with its `lock_ref` |
 
-A tree in Rust shows its nodes only from 0.5.22 on (`record.py`); before, the build is asked for the
-one in Python, which it has beside it.
+A tree in Rust shows its nodes only from 0.5.22 on (`record.py`). Earlier builds also have a tree in
+Python, which the driver selects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUST = "sglang.srt.mem_cache.rust_tree_core"
 
 
 def readable_tree() -> None:
-    """Have the build take its tree in Python where the one in Rust does not show its nodes."""
+    """Choose the build's Python tree if its Rust tree does not show the nodes."""
     if importlib.util.find_spec(RUST) is None:
         return
     core: Any = importlib.import_module(f"{RUST}.adapter").RustUnifiedTreeCore
@@ -35,12 +35,12 @@ def readable_tree() -> None:
 
 
 def core_of(tree: Any) -> Any:
-    """What has the nodes: the tree itself up to 0.5.16."""
+    """Return the object that holds the tree's nodes. Up to 0.5.16 the cache itself does."""
     return getattr(tree, "tree_core", tree)
 
 
 class EmbeddedDialect(WrapperDialect):
-    """`UnifiedRadixCache` with a `StreamingSession` inside."""
+    """Dialect for a `UnifiedRadixCache` with a `StreamingSession` inside."""
 
     layout = "UnifiedRadixCache.session"
 
@@ -71,7 +71,7 @@ class EmbeddedDialect(WrapperDialect):
         return self._component(node, self.full_kind)
 
     def swa_state(self, node: Any) -> tuple[list[int], int]:
-        # The tree's own word, not the mapping's: the two may differ, and then a page is lost.
+        # The tree's own record is the truth, not the mapping. If the two differ, a page is lost.
         return self._component(node, self.swa_kind)
 
     @staticmethod
@@ -91,7 +91,7 @@ class EmbeddedDialect(WrapperDialect):
         return 0 if data.value is None else len(data.value), int(data.lock_ref)
 
     def eviction(self) -> tuple[Any, str]:
-        # What `evict` and `evict_for_alloc` come to, where there are both.
+        # If both exist, `evict` and `evict_for_alloc` call `_evict`.
         return self.tree, "_evict" if hasattr(self.tree, "_evict") else "evict"
 
     def cursor(self, kv: Any) -> int:

@@ -1,15 +1,15 @@
-"""The layout of 0.5.10: as `wrapper.py`, but sessions do not know what is in flight.
+"""Layout of 0.5.10: as `wrapper.py`, but sessions have no flag for a turn in flight.
 
-Where it differs from `wrapper.py`:
+Differences from `wrapper.py`:
 
 | spec | protocol | where |
 |---|---|---|
-| slot.holding | `slots` | `SessionAwareCache.slots[sid]`, those with a row |
+| slot.holding | `slots` | entries of `SessionAwareCache.slots[sid]` with a row |
 | session.inflight | `sessions[s].inflight` | the turn in `req_nodes` while it is alive |
-| session.closing | `sessions[s].closing` | there is no deferred close: never |
-| session.history | `sessions[s].history`, `hash` | of the turn in `req_nodes`, which is the \
-*current* one from its creation on: its prompt less its new tokens while it lives, prompt and \
-output when it is over |
+| session.closing | `sessions[s].closing` | never: no close is deferred |
+| session.history | `sessions[s].history`, `hash` | of the turn in `req_nodes`, the *current* \
+turn from its creation on: its prompt less its new tokens while it runs, prompt and output \
+after its end |
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .wrapper import WrapperDialect
 
 
 class FlatDialect(WrapperDialect):
-    """`SessionAwareCache` around a radix tree."""
+    """Dialect for a `SessionAwareCache` around a radix tree."""
 
     layout = "SessionAwareCache (no flag for what is in flight)"
 

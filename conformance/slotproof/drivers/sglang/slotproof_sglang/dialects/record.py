@@ -1,10 +1,10 @@
-"""The layout of 0.5.23: one KV record, owned by the session, borrowed by its turns.
+"""Layout of 0.5.23: one KV record, owned by the session and borrowed by its turns.
 
-What `base.py` does not say:
+Locations missing in `base.py`:
 
 | spec | protocol | where |
 |---|---|---|
-| slot.holding | `slots` | `UnifiedRadixCache.session.slots[sid]`, those whose `kv.holds_kv` |
+| slot.holding | `slots` | entries of `UnifiedRadixCache.session.slots[sid]` with `kv.holds_kv` |
 | slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
 has the *same* `kv` object |
 | slot.row | `slots[s].row` | `slot.kv.req_pool_idx` |
@@ -16,18 +16,18 @@ has the *same* `kv` object |
 | req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
 names in `req.kv` |
 | req.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
-| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
-is attached to the session |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live request \
+attached to the session |
 | session.history | `sessions[s].history`, `hash` | `req_nodes`, cut at `committed_origin_len`, \
-and that turn's output |
+and the output of its turn |
 
-The tree is `tree_core` (Rust or Python): `all_values_flatten()`; locks are counted at its
-`inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none. The check: see
+The tree is `tree_core` (Rust or Python), read by `all_values_flatten()`. The Rust core shows no
+locks, so the driver counts them at its `inc_lock_ref` and `dec_lock_ref`. For the check see
 `checks.py`.
 
-A slot exists here from its first turn's row on (`StreamingSession.take`), marked
-`publishes_prompt` until that turn ends. The spec makes it at the end, so as long as the
-first turn runs the record is shown as the request's own.
+SGLang creates a slot with its first turn's row (`StreamingSession.take`), flagged
+`publishes_prompt` until the turn's end. The spec creates the slot at the end. During the first
+turn, the record is therefore shown as the request's own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .base import NO_KV, Dialect, Kv, Slot, rounds_ahead
 
 
 class RecordDialect(Dialect):
-    """`UnifiedRadixCache` with the sessions' records inside."""
+    """Dialect for a `UnifiedRadixCache` that stores the KV records of sessions."""
 
     layout = "UnifiedRadixCache.session (one KV record)"
     profile = "sglang-records"
@@ -54,7 +54,7 @@ class RecordDialect(Dialect):
         self.core = self.cache.tree_core
         component = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
         self.swa_kind = component.ComponentType.SWA
-        #: Nodes with a lock not given back yet, once per lock.
+        #: Locked nodes. A node is listed once per lock.
         self.locked: list[Any] = []
         self._count_locks()
         self.swa_locks = None if self.swa is None else SwaLocks(self.core, self.swa.window)
@@ -116,9 +116,9 @@ class RecordDialect(Dialect):
     def path(self, node: Any) -> list[tuple[Any, int, int]]:
         if not isinstance(node, int):  # a slot's virtual node
             return []
-        *others, mine = self.core.collect_path_info([*self.locked, node])
+        *others, path = self.core.collect_path_info([*self.locked, node])
         locks = Counter(part.node_id for path in others for part in path)
-        return [(n.node_id, int(n.path_end) - int(n.path_start), locks[n.node_id]) for n in mine]
+        return [(n.node_id, int(n.path_end) - int(n.path_start), locks[n.node_id]) for n in path]
 
     def locked_by(self, sid: str) -> Any:
         lock = self.streaming.slots[sid].lock

@@ -1,28 +1,28 @@
-"""The layout of 0.5.11 to 0.5.20: a wrapper around the tree; a slot and its turn have the same
-figures: copied up to 0.5.18, then in one `kv` that both have.
+"""Layout of 0.5.11 to 0.5.20: a wrapper around the tree. A slot and its turn have equal figures,
+copied up to 0.5.18, and later in a shared `kv`.
 
-What `base.py` does not say:
+Locations missing in `base.py`:
 
 | spec | protocol | where |
 |---|---|---|
-| slot.holding | `slots` | `StreamingSession.slots[sid]`, those with a row |
+| slot.holding | `slots` | entries of `StreamingSession.slots[sid]` with a row |
 | slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
 has the same row |
 | slot.row | `slots[s].row` | `req_pool_idx` of the slot, or of its `kv` |
 | slot.C | `slots[s].C` | `kv_committed_len`, likewise |
 | slot.A | `slots[s].A` | `kv_allocated_len`, likewise |
 | slot.Q | `slots[s].Q` | `cache_protected_len`, likewise |
-| slot.E | `slots[s].E` | `swa_evicted_seqlen`; of the `kv`, where there is one |
-| slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
+| slot.E | `slots[s].E` | `swa_evicted_seqlen`, from the `kv` if present |
+| slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, stored in the slot |
 | req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
 names of the request, or of its `kv` |
 | req.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
-| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
-is attached to the session |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live request \
+attached to the session |
 | session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
-`committed_origin_len` where there is one |
+`committed_origin_len` if present |
 
-The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The check: see `checks.py`.
+The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. Check: see `checks.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .base import NO_KV, Dialect, Kv, Slot
 
 
 class WrapperDialect(Dialect):
-    """`StreamingSession` around a radix tree."""
+    """Dialect for a `StreamingSession` around a radix tree."""
 
     layout = "StreamingSession (a wrapper)"
 
@@ -43,7 +43,7 @@ class WrapperDialect(Dialect):
         self.cache, self.tree = self.session_cache()
 
     def session_cache(self) -> tuple[Any, Any]:
-        """The object with the slots, and the tree."""
+        """Return two objects: the one that holds the slots, and the prefix tree."""
         cache = self.scheduler.tree_cache
         return cache, cache.inner
 
@@ -59,11 +59,11 @@ class WrapperDialect(Dialect):
     # The pool -----------------------------------------------------------------
 
     def root(self) -> Any:
-        """The tree's root."""
+        """Return the tree's root."""
         return self.tree.root_node
 
     def nodes(self) -> Iterator[Any]:
-        """The tree's nodes but for its root."""
+        """Yield the tree's nodes without the root."""
         stack = list(self.root().children.values())
         while stack:
             node = stack.pop()
@@ -71,24 +71,24 @@ class WrapperDialect(Dialect):
             yield node
 
     def node_state(self, node: Any) -> tuple[list[int], int]:
-        """A node's KV indices and its locks."""
+        """Return a node's KV indices and the number of its locks."""
         locks = node.lock_ref if self.swa is None else node.full_lock_ref
         return [int(x) for x in node.value.tolist()], int(locks)
 
     def node_size(self, node: Any) -> tuple[int, int]:
-        """How many KV indices a node has, and its locks."""
+        """Return the number of a node's KV indices, and the number of its locks."""
         locks = node.lock_ref if self.swa is None else node.full_lock_ref
         return len(node.value), int(locks)
 
     def swa_state(self, node: Any) -> tuple[list[int], int]:
-        """The same in the sliding-window pool."""
+        """Return a node's indices in the sliding-window pool, and the number of its locks there."""
         assert self.swa is not None
         indices = (int(x) for x in node.value.tolist())
-        there = [index for index in self.swa.indices(indices) if index >= 0]
-        return there, int(node.swa_lock_ref)
+        kept = [index for index in self.swa.indices(indices) if index >= 0]
+        return kept, int(node.swa_lock_ref)
 
     def is_node(self, node: Any) -> bool:
-        """Whether this is a node of the tree, and not a slot's virtual node."""
+        """Return True for a node of the tree, False for a slot's virtual node."""
         return hasattr(node, "children")
 
     def tree_pages(self) -> list[tuple[int, int]]:
@@ -102,13 +102,13 @@ class WrapperDialect(Dialect):
             yield from ((page, locks) for page in self.pages_of(indices))
 
     def path(self, node: Any) -> Iterator[tuple[Any, int, int]]:
-        here = self.node_of(node) if self.is_node(node) else None
-        while here is not None and here is not self.root():
-            yield (id(here), *self.node_size(here))
-            here = here.parent
+        current = self.node_of(node) if self.is_node(node) else None
+        while current is not None and current is not self.root():
+            yield (id(current), *self.node_size(current))
+            current = current.parent
 
     def node_of(self, node: Any) -> Any:
-        """The node that a request or a slot names."""
+        """Return the tree node that a request or a slot refers to."""
         return node
 
     def locked_by(self, sid: str) -> Any:
@@ -117,7 +117,7 @@ class WrapperDialect(Dialect):
     # Records --------------------------------------------------------------------
 
     def _record(self, holder: Any) -> Kv:
-        """The figures of a slot or a request: its own, or those of its `kv`."""
+        """Return the lengths of a slot or a request, from the object itself or from its `kv`."""
         kv = getattr(holder, "kv", holder)
 
         def figure(name: str) -> Any:
@@ -134,7 +134,7 @@ class WrapperDialect(Dialect):
         )
 
     def cursor(self, kv: Any) -> int:
-        """E of a record."""
+        """Return the cursor E of a KV record."""
         return int(kv.swa_evicted_seqlen)
 
     def record_of(self, req: Any) -> Kv:
@@ -167,7 +167,7 @@ class WrapperDialect(Dialect):
                 held[sid] = Slot(kv, int(slot.last_node is not None))
         return held
 
-    # What is wrapped ----------------------------------------------------------------
+    # Wrapped methods ----------------------------------------------------------------
 
     def eviction(self) -> tuple[Any, str]:
         return self.tree, "evict"

@@ -1,1 +1,1 @@
-"""The recorder: an event log from a running scheduler. See ../README.md."""
+"""Recorder: an event log from a running scheduler. See ../README.md."""

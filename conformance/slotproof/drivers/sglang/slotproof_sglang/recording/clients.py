@@ -1,7 +1,7 @@
-"""What clients said and heard, as far as a log's reader has to know it.
+"""Commands and messages of clients, reduced to what a reader of the log needs.
 
-Keeps of each open session and each unanswered request what the next line about it needs, and so
-what a file of the log must begin with for a reader who has none of the files before.
+The recorder stores what its next lines need of each open session and unanswered request. Each new
+file of the log begins with these facts, for a reader who lacks the earlier files.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from .tokens import Keyed, Open, Running
 
 
 class Clients:
-    """Turns commands and messages into what is written of them."""
+    """Converter from commands and messages to lines of the log."""
 
     def __init__(self, empty: Keyed | Open) -> None:
         self.empty: Running = empty
         self.whole = isinstance(empty, Open)
         self.sessions: dict[str, Running] = {}
-        #: Not answered yet: session, its tokens with the request's at their end, how many are the
-        #: request's, the limit.
+        #: Unanswered requests: session, the session's tokens including the request's, number of
+        #: tokens in the request, max_new.
         self.requests: dict[str, tuple[str | None, Running, int, int]] = {}
         self.paused = False
-        #: Sessions that keep no slot, and of whose opening nothing was said yet.
+        #: Sessions that have no slot and whose open is not answered yet.
         self.slotless: set[str] = set()
 
     def says(self, command: dict[str, Any]) -> dict[str, Any]:
-        """A command, as it is written."""
+        """Return a command in the form written to the log."""
         word = command["do"]
         if word in ("pause", "continue"):
             self.paused = word == "pause"
@@ -41,7 +41,7 @@ class Clients:
         return {**command, "tokens": hidden, "stop": []}
 
     def hears(self, message: dict[str, Any]) -> dict[str, Any]:
-        """An answer, as it is written."""
+        """Return an answer in the form written to the log."""
         if message["type"] == "opened":
             self.sessions[message["session"]] = self.empty
         if message["type"] != "finish":
@@ -56,7 +56,7 @@ class Clients:
         return {**message, "tokens": hidden}
 
     def known(self) -> dict[str, Any]:
-        """For the beginning of a file."""
+        """Return the state of the clients, with which a file begins."""
         return {
             "sessions": {
                 sid: {"count": tokens.count, "hash": tokens.hash}

@@ -1,4 +1,4 @@
-"""Wrappers that may fail without the server noticing."""
+"""Guards around wrappers. A wrapper that fails can't disturb the server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 
 class Switch:
-    """On until something goes wrong; then off for good, with one line that says why."""
+    """Switch of the recorder. The first failure turns it off for good and prints the reason."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.on = True
         self.tell = tell
 
     def off(self, why: str) -> None:
-        """No more recording."""
+        """Stop recording."""
         if self.on:
             self.on = False
             self.tell(why)
 
 
 class Once:
-    """The original, called at most once, whatever its wrapper does."""
+    """Original function, which is called at most once, whatever its wrapper does."""
 
     __slots__ = ("called", "error", "original", "result")
 
@@ -44,10 +44,10 @@ class Once:
 def guarded(
     switch: Switch, original: Callable[..., Any], wrapper: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """``wrapper(original, …)`` as long as the switch is on and the wrapper works.
+    """Return a function that calls ``wrapper(original, …)`` while the switch is on.
 
-    What the original raises or returns is raised or returned in any case; what the wrapper
-    itself raises turns the switch off.
+    Exceptions and results of the original always reach the caller. An exception of the wrapper
+    itself turns the switch off.
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Hooks SGLang's event loops: those of one stage are recorded, any other says that it is not."""
+"""Hooks into SGLang's event loops. Only loops with a single pipeline stage are recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = ("event_loop_normal", "event_loop_overlap")
 
 
 def hook(module: Any) -> None:
-    """Wrap every event loop of the scheduler's class."""
+    """Wrap every event loop of the scheduler class in a module."""
     scheduler = module.Scheduler
     for name in dir(scheduler):
         if name.startswith("event_loop_"):
@@ -23,7 +23,7 @@ def hook(module: Any) -> None:
 
 
 def looped(loop: Any, recorded: bool) -> Any:
-    """The event loop, with a recorder where that is possible."""
+    """Return the event loop with a recorder, or with a message that the loop is not recorded."""
 
     @functools.wraps(loop)
     def run(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,7 +47,7 @@ def looped(loop: Any, recorded: bool) -> Any:
 
 
 def start(scheduler: Any) -> Recorder | None:
-    """A recorder, or one line that says why there is none."""
+    """Return a recorder, or None after printing one line on why nothing is recorded."""
     try:
         refuse(scheduler)
         return Recorder(scheduler, Settings.of(), tell)
@@ -61,6 +61,6 @@ def start(scheduler: Any) -> Recorder | None:
 
 
 def tell(line: str) -> None:
-    """One line on the server's standard error."""
+    """Write one line to the server's standard error."""
     sys.stderr.write(f"slotproof: {' '.join(line.split())}\n")
     sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""The log's files: whole lines, one write for each iteration, at most so many bytes in all.
+"""Files of the log: whole lines, one write for each iteration, and a limit on all bytes.
 
-`log.jsonl` is written as `log.jsonl.000001`, `log.jsonl.000002`, …; each of them can be judged
-alone, and the oldest goes when a new one would be more than there is room for.
+`log.jsonl` is written as `log.jsonl.000001`, `log.jsonl.000002`, …. Each file can be judged alone.
+The oldest file is deleted when a new line would exceed the limit.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 LONGEST = 8 << 20
-"""Bytes of a line: a longer one is not read (docs/reference/log.md)."""
+"""Largest number of bytes in a line. Readers refuse longer lines (docs/reference/log.md)."""
 
 
 class TooMuch(Exception):
-    """A line that doesn't fit; one line that says why."""
+    """A line that exceeds a limit. The message is one line with the reason."""
 
 
 class Files:
-    """Files that take lines. Raises `OSError` where one can't be made or written.
+    """Files of a log. Raises `OSError` if a file can't be created or written.
 
-    A name that is taken gets the process id: nothing that was recorded is overwritten.
+    If files of that name exist, the process ID is added to the name. No recording is overwritten.
     """
 
     def __init__(self, path: str, most: int, files: int) -> None:
@@ -34,18 +34,18 @@ class Files:
             path = f"{root}.{os.getpid()}{ending}"
         self.path, self.most, self.share = path, most, most // files
         self.number = self.lines = 0
-        #: Name and bytes of each file that is there.
+        #: Name and size in bytes of each file that still exists.
         self.there: deque[tuple[str, int]] = deque()
         self.file = -1
         self.size = self.first = 0
 
     @property
     def full(self) -> bool:
-        """Whether it is time for the next file: at most half of one is its beginning."""
+        """True if the next file is due. A file's first lines take at most half of its size."""
         return self.size > max(self.share, 2 * self.first)
 
     def begin(self, *lines: dict[str, Any]) -> None:
-        """The next file, with what it begins with."""
+        """Start the next file with the given lines."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         name = f"{self.path}.{self.number + 1:06}"
         file = os.open(name, flags, 0o600)
@@ -57,13 +57,13 @@ class Files:
         self.first = self.size
 
     def write(self, *lines: dict[str, Any]) -> None:
-        """Append lines. `TooMuch`: no such line fits, however much is deleted."""
+        """Append lines. Raise `TooMuch` if a line exceeds a limit even in a new file."""
         if not lines:
             return
         texts = [encode(line).encode() + b"\n" for line in lines]
         data = b"".join(texts)
         if max(map(len, texts)) > LONGEST:
-            raise TooMuch(f"a line of {max(map(len, texts))} bytes, and {LONGEST} are read at most")
+            raise TooMuch(f"a line of {max(map(len, texts))} bytes is over the limit of {LONGEST}")
         self._make_room(len(data))
         self.size += len(data)
         self.lines += len(texts)
@@ -73,18 +73,18 @@ class Files:
             while left:
                 left = left[os.write(self.file, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # a part of a line would be taken for garbage
+            with contextlib.suppress(OSError):  # A reader would treat a part of a line as garbage.
                 os.ftruncate(self.file, self.size - len(data))
             raise
 
     def _make_room(self, wanted: int) -> None:
         while sum(size for _, size in self.there) + wanted > self.most:
             if len(self.there) == 1:
-                raise TooMuch("the log is as large as it may get (SLOTPROOF_RECORD_MEGABYTES)")
-            with contextlib.suppress(FileNotFoundError):  # somebody else made room
+                raise TooMuch("the log has reached its limit (SLOTPROOF_RECORD_MEGABYTES)")
+            with contextlib.suppress(FileNotFoundError):  # deleted by another process
                 os.unlink(self.there.popleft()[0])  # noqa: PTH108
 
     def end(self, why: str) -> None:
-        """The last line."""
+        """Write the last line."""
         if self.file >= 0:
             os.write(self.file, encode({"end": why[:900]}).encode() + b"\n")

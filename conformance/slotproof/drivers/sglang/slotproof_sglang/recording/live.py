@@ -1,4 +1,4 @@
-"""The driver's parts, made fit for a scheduler that is not stepped by hand."""
+"""Parts of the driver, adapted to a server's scheduler, which the driver does not step."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .guard import Switch, guarded
 from .tokens import Running
 
 MOST_NEW = 1_000_000
-"""`max_new` of a submission at most, and of one without a limit."""
+"""Value of `max_new` for a submission with a larger limit or with none."""
 
 
 class LiveTracker(Tracker):
-    """Forgets requests that ended: a server lives long."""
+    """Tracker that forgets ended requests, because a server runs for a long time."""
 
     def __init__(self, clients: Clients) -> None:
         super().__init__()
         self.clients = clients
 
     def emit(self, transition: str, session: str | None, rid: str | None, **params: int) -> Event:
-        """An event; what clients know of a session ends with it."""
+        """Append an event. A close also removes the session from the clients' record."""
         if transition in ("T-CLOSE", "T-REAP"):
             self.clients.sessions.pop(str(session), None)
         return super().emit(transition, session, rid, **params)
 
     def end(self, req: Any) -> None:
-        """A request ended."""
+        """Record the end of a request."""
         super().end(req)
         self.new_tokens.pop(req.rid, None)
 
 
 class LiveSnapshooter(Snapshooter):
-    """Hashes a prompt once, a history once per turn: both may be long."""
+    """Snapshooter that hashes each long prompt once, and each long history once per turn."""
 
     def __init__(self, dialect: Dialect, tracker: Tracker, empty: Running) -> None:
         super().__init__(dialect, tracker)
@@ -61,7 +61,7 @@ class LiveSnapshooter(Snapshooter):
 
     def hashed_prompt(self, req: Any) -> int | None:
         if not self.dialect.is_session_turn(req):
-            return None  # there is nothing to compare it with
+            return None  # The prompt of a plain request is compared with nothing.
         kept = getattr(req, "_slotproof_prompt", None)
         if kept is None or kept[0] != len(req.origin_input_ids):
             tokens = self.empty.more(req.origin_input_ids)
@@ -70,7 +70,7 @@ class LiveSnapshooter(Snapshooter):
 
 
 class LiveMailbox(Mailbox):
-    """Reads what is sent, and has it sent."""
+    """Mailbox that reads messages and then lets the engine send them."""
 
     def __init__(self, clients: Clients) -> None:
         super().__init__()
@@ -78,12 +78,12 @@ class LiveMailbox(Mailbox):
 
     def _add(self, message: dict[str, Any]) -> None:
         if message.get("session") in self.clients.slotless:
-            self.clients.slotless.discard(message["session"])  # it is answered once
+            self.clients.slotless.discard(message["session"])  # The session is answered once.
         else:
             super()._add(self.clients.hears(message))
 
     def listen(self, switch: Switch) -> None:
-        """Wrap the sender's class, once however many modules know it."""
+        """Wrap the sender's class. It is wrapped once, even if several modules import it."""
         known = {getattr(module, "SenderWrapper", None) for module in list(sys.modules.values())}
         for sender in known:
             if isinstance(sender, type) and hasattr(sender, "send_output"):
@@ -96,7 +96,7 @@ class LiveMailbox(Mailbox):
 
 
 class LiveIntake(Intake):
-    """Notes what clients ask for as commands of the protocol."""
+    """Intake that records client messages as commands of the protocol."""
 
     def __init__(
         self, scheduler: Any, dialect: Dialect, tracker: LiveTracker, switch: Switch
@@ -106,11 +106,11 @@ class LiveIntake(Intake):
         self.commands: list[dict[str, Any]] = []
 
     def dispatch(self, original: Any, message: Any) -> Any:
-        """One message of a client; a batch of them is taken apart, as the engine does."""
+        """Wrap the dispatch of a client's message. A batch is split up, as the engine does."""
         kind = type(message).__name__
         if kind == "BatchTokenizedGenerateReqInput":
-            for each in message:
-                self.dispatch(original.original, each)
+            for part in message:
+                self.dispatch(original.original, part)
             original.called = True
             return None
         if "Embedding" in kind:
@@ -124,7 +124,7 @@ class LiveIntake(Intake):
         return super().dispatch(original, message)
 
     def _slotless(self, message: Any) -> bool:
-        """Whether it is about a session that keeps no slot."""
+        """Return True if the message is about a session without a slot."""
         params = getattr(message, "session_params", None)
         sid = getattr(message, "session_id", None) if params is None else params.id
         if sid in self.scheduler.session_controller.sessions:
@@ -132,8 +132,8 @@ class LiveIntake(Intake):
         return not getattr(message, "streaming", True)
 
     def _branch(self, original: Any, message: Any, command: dict[str, Any]) -> Any:
-        """A turn of it is a request with the whole prompt, known once the engine has put it
-        together. Its open and its close are nobody's."""
+        """Record a turn of a session without a slot as a plain request. The engine builds its whole
+        prompt first. The open and the close of such a session are not recorded."""
         if command["do"] == "open":
             self.clients.slotless.add(message.session_id)
         if command["do"] != "submit":
@@ -146,7 +146,7 @@ class LiveIntake(Intake):
 
 
 def command_of(kind: str, message: Any) -> dict[str, Any] | None:
-    """The protocol's word for an input message; None for what is no command."""
+    """Return the protocol's command for one of the engine's input messages, or None."""
     if kind == "OpenSessionReqInput":
         return {"do": "open", "session": message.session_id}
     if kind == "CloseSessionReqInput":
@@ -174,17 +174,17 @@ def command_of(kind: str, message: Any) -> dict[str, Any] | None:
 
 
 class NoDrafts(Drafts):
-    """A server is given no drafts by hand."""
+    """Replacement of injected drafts, which a server does not get."""
 
     def __init__(self) -> None:
-        """Nothing to keep."""
+        """Store nothing."""
 
     def inject(self, req: Any) -> None:
-        """Nothing to put in."""
+        """Inject nothing."""
 
 
 class LiveWrapper(Wrapper):
-    """The driver's wrappers, none of which can stop the server."""
+    """Installer of the driver's wrappers. Each wrapper is guarded, so none can stop the server."""
 
     def __init__(
         self, scheduler: Any, dialect: Dialect, tracker: LiveTracker, switch: Switch

@@ -1,9 +1,9 @@
-"""One line of the log for each iteration of a running scheduler.
+"""Log of a running scheduler, with one line for each iteration.
 
-An iteration ends where the next one asks for input: then its batch is the last batch and
-the engine's checks have run. Iterations in which nothing happened leave no line. Lines are
-written with the next state, with the next iteration in which nothing happens, or when there
-are many of them; all of them where the loop ends, whatever ends it.
+An iteration ends when the next iteration asks for input. Its batch is then the last batch, and the
+engine's checks have run. Idle iterations leave no line. Lines are written with the next state, at
+the next idle iteration, or at a maximum number of lines. At the end of the loop, for any reason,
+all lines are written.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .settings import SMALL, Settings
 from .tokens import Keyed, Open
 
 VERSION = 3
-HASHED = "lengths and hashes under a key that is not in the log: they are compared, not looked at"
-ON_DEVICE = "they lie on {}: to read them the server would wait for it"
+HASHED = "only lengths and keyed hashes are recorded: they can be compared, but not read"
+ON_DEVICE = "a read from {} would make the server wait"
 AT_ONCE = 64
-"""Lines that wait to be written; with a state, and where there is nothing to do, none does."""
+"""Largest number of lines not yet written. A state or an idle iteration writes all of them."""
 PAGES = "pages (free list, tree, rows)"
 
 
 class Recorder:
-    """Watches one scheduler from within. Raises `UsageError` where it can't be watched."""
+    """Recorder inside one scheduler. Raises `UsageError` for an unsupported scheduler."""
 
     def __init__(self, scheduler: Any, settings: Settings, tell: Callable[[str], None]) -> None:
         self.scheduler = scheduler
@@ -62,7 +62,7 @@ class Recorder:
         try:
             self._install()
         except Exception:
-            self.switch.on = False  # what is wrapped already must not go on collecting
+            self.switch.on = False  # The wrappers stay installed, but must stop collecting.
             raise
         tell(f"recording to {self.files.path}.*")
 
@@ -77,7 +77,7 @@ class Recorder:
         setattr(scheduler, start, guarded(self.switch, getattr(scheduler, start), self._begin))
 
     def header(self) -> dict[str, Any]:
-        """The first line of the first file."""
+        """Return the first line of the first file."""
         scheduler, dialect = self.scheduler, self.dialect
         args, swa = scheduler.server_args, dialect.swa
         hidden = dict(NOT_OBSERVED)
@@ -112,7 +112,7 @@ class Recorder:
         }
 
     def next_file(self) -> None:
-        """A new file: what a reader must know who has none of those before."""
+        """Start a new file. Its first lines have what a reader without the earlier files needs."""
         began = {
             "file": self.files.number + 1,
             "lines": self.files.lines,
@@ -125,13 +125,13 @@ class Recorder:
     # Iterations -----------------------------------------------------------------
 
     def _begin(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """The loop asks for input: the iteration before this one is over."""
+        """Wrap the loop's request for input. The previous iteration ends with it."""
         self.write()
         self.iteration += 1
         return original(*args, **kwargs)
 
     def _checked(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """The engine's own check; where it raises, its iteration still gets its line."""
+        """Wrap the engine's own check. If the check raises, the iteration still gets its line."""
         try:
             return original(*args, **kwargs)
         except (AssertionError, ValueError) as complaint:
@@ -139,7 +139,7 @@ class Recorder:
             raise
 
     def write(self) -> None:
-        """The lines of the iteration that is over, if there is anything to tell."""
+        """Record the finished iteration, unless it was idle."""
         if not self.switch.on:
             return
         commands, self.wrapper.live.commands = self.wrapper.live.commands, []
@@ -164,7 +164,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits: a line at a time costs more than all it says."""
+        """Write all pending lines at once. A write per line would cost too much."""
         if not self.pending:
             return
         pending, self.pending = self.pending, []
@@ -179,7 +179,7 @@ class Recorder:
 
     @property
     def settled(self) -> bool:
-        """Whether the state can be read: where frees wait in tensors, only those tell of them."""
+        """True if the state can be read. Deferred frees can be counted only by reading tensors."""
         swa = self.dialect.swa
         return bool(self.pages) or not (
             self.dialect.deferred() or (swa is not None and swa.deferred())
@@ -200,7 +200,7 @@ class Recorder:
     # The end ----------------------------------------------------------------------
 
     def stop(self, error: Exception | None) -> None:
-        """The loop is over; an error of the engine's is the last line."""
+        """Write the remaining lines when the loop ends. An engine error is the last line."""
         if not self.switch.on:
             return
         complained = bool(self.complaint)
@@ -216,21 +216,21 @@ class Recorder:
 
     def _off(self, why: str, tell: Callable[[str], None]) -> None:
         tell(f"recorder off: {why}")
-        with contextlib.suppress(Exception):  # a full disk may be the reason, or one of the lines
+        with contextlib.suppress(Exception):  # the reason may be a full disk or a bad line
             self.files.write(*self.pending)
         with contextlib.suppress(OSError):
             self.files.end(why)
 
 
 def refuse(scheduler: Any) -> None:
-    """`UsageError` for what the events can't follow."""
+    """Raise `UsageError` for a scheduler whose events the recorder can't follow."""
     rank = getattr(scheduler, "attn_tp_rank", getattr(scheduler, "tp_rank", 0))
     if rank:
-        raise UsageError(f"rank {rank}: only the first of a group records")
+        raise UsageError(f"rank {rank}: only the first rank of a group records")
 
 
 def drafted(scheduler: Any) -> int:
-    """Tokens that a speculative round may commit beyond one; 0: plain decoding."""
+    """Return how many tokens beyond one a speculative round can commit. 0: plain decoding."""
     if scheduler.spec_algorithm.is_none():
         return 0
     return max(1, int(scheduler.server_args.speculative_num_draft_tokens or 0) - 1)

@@ -1,4 +1,4 @@
-"""What the recorder is told, by environment variables."""
+"""Settings of the recorder, from environment variables."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SMALL = 4096
-"""Pages of a pool up to which the pages themselves are recorded unless told otherwise."""
+"""Number of pages of the largest pool whose pages are recorded by default."""
 KEY = 16
-"""Characters of a key at least."""
+"""Smallest number of characters in a key."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to, and how much."""
+    """Where a recording is written, and how much it contains."""
 
     path: str
     every: int = 1
-    """The state in every so-manieth line; events are in all of them."""
+    """Number of lines from one recorded state to the next. Events are in every line."""
     pages: bool | None = None
-    """Free list, tree and rows with each state; None: where the pool is small."""
+    """True to record free list, tree and rows with each state. None: only for a small pool."""
     tokens: bool = False
-    """Clients' tokens as they are; else lengths and keyed hashes."""
+    """True to record the tokens of clients. False: only their number and hashes under a key."""
     key: str = field(default="", repr=False)
-    """For the hashes; empty: a fresh one."""
+    """Key of the hashes. Empty: a fresh key."""
     most: int = 1024
-    """Megabytes of all files together."""
+    """Largest size of all files together, in megabytes."""
     files: int = 16
-    """How many files these are."""
+    """Largest number of files."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """From the environment; `ValueError`, one line, for what makes no sense."""
+        """Return the environment's settings. Raise `ValueError`, in one line, for a wrong value."""
 
         def number(name: str, default: int, least: int) -> int:
             text = environment.get(name) or str(default)
             if not text.isdecimal() or int(text) < least:
-                raise ValueError(f"{name}={text} is no whole number from {least} on")
+                raise ValueError(f"{name}={text} is not a whole number of at least {least}")
             return int(text)
 
         def switch(name: str) -> bool | None:

@@ -1,11 +1,10 @@
-"""Token sequences in the log: as hashes that grow with them, under a key that is not in it.
+"""Sequences of tokens in a log, as hashes under a key that the log does not contain.
 
-A hash of a few tokens that anybody can compute is as good as the tokens: whoever has the log tries
-the likely ones. Under a key (BLAKE2b, 256 bits, of the recording's process alone) it says whether
-two sequences are the same and nothing else. What a judge wants to know is whether a prompt is the
-history with the new tokens at its end; it can't put hashes together, so each hash is of all that
-the client has said and heard in its session up to there. Of a plain request nothing is asked, and
-only its length is told.
+A plain hash of a few tokens would reveal them, because a reader could try all likely tokens. A hash
+under a key (BLAKE2b, 256 bits, known only to the recording process) shows only if two sequences are
+equal. A judge has to decide if a prompt is the history plus the new tokens, but hashes can't be
+joined. Each hash therefore covers all tokens of the session so far. The prompt of a plain request
+is compared with nothing, so only its length is recorded.
 """
 
 from __future__ import annotations
@@ -19,27 +18,28 @@ from zlib import crc32
 
 
 class Running(Protocol):
-    """A sequence of tokens, of which only its length and its hash are kept."""
+    """Sequence of tokens of which only the length and the hash are stored."""
 
     count: int
 
     def more(self, tokens: Sequence[int]) -> Running:
-        """The longer sequence; this one stays as it is."""
+        """Return the sequence extended by ``tokens``. This sequence stays unchanged."""
 
     @property
     def hash(self) -> int:
-        """32 bits."""
+        """Hash of the sequence, with 32 bits."""
 
 
 class Keyed:
-    """A hash under a key: BLAKE2b of the tokens, eight bytes each."""
+    """Hash under a key: BLAKE2b of the tokens, with eight bytes per token."""
 
     def __init__(self, state: Any, count: int = 0) -> None:
         self.state, self.count = state, count
 
     @classmethod
     def under(cls, secret: str) -> Keyed:
-        """The empty sequence, under a key from this text, or a fresh one where it is empty."""
+        """Return the empty sequence under the key made from ``secret``. An empty ``secret`` gives a
+        fresh key."""
         key = hashlib.sha256(secret.encode()).digest() if secret else secrets.token_bytes(32)
         return cls(hashlib.blake2b(key=key, digest_size=4))
 
@@ -55,7 +55,7 @@ class Keyed:
 
 
 class Open:
-    """The protocol's hash, for logs with tokens: CRC-32 of the decimal ids joined by commas."""
+    """Hash of the protocol, for logs with tokens: CRC-32 of decimal IDs joined by commas."""
 
     def __init__(self, value: int = 0, count: int = 0) -> None:
         self.hash, self.count = value, count
