@@ -71,7 +71,7 @@ STATUSES: dict[str, dict[int, str]] = {
     },
     "matrix": _SEARCHED,
     "replay": {
-        CONFORMS: "no clause is violated, or both builds do the same",
+        CONFORMS: "no clause is violated, or both builds behave alike",
         FOUND: "a clause is violated, or the builds differ",
     },
     "show": {CONFORMS: "shown"},

@@ -1,7 +1,7 @@
 """Standard streams whose writes never fail: a closed pipe or a full disk ends no command.
 
-A verdict must not depend on its reader. Undelivered output is dropped and may change the status. A
-character outside the terminal's encoding is escaped.
+A verdict must not depend on its reader. Output that cannot be written is dropped, and the failed
+write may change the exit status. A character outside the terminal's encoding is escaped.
 """
 
 from __future__ import annotations

@@ -218,4 +218,4 @@ chosen = sampled_from(
 families = integers(0, FAMILIES - 1)
 new_tokens = one_of(integers(1, 6), integers(0, 12))
 draft_sizes = tuples(integers(1, 12), integers(0, 6))
-"""Draft tokens to allocate and to commit. Rules cap both at the configuration's drafts."""
+"""Draft tokens to allocate and to commit. Rules cap both at ``config.draft``."""

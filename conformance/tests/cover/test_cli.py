@@ -356,7 +356,7 @@ def test_a_cache_that_never_matches_is_told(
         ("1 / 0", "bad_engines:make: division by zero"),
         ("def make(:", "bad_engines:make: invalid syntax"),
         ("raise SystemExit", "bad_engines:make: SystemExit"),
-        ("def make():\n    it.capabilities = None\n    return it", "its capabilities are no"),
+        ("def make():\n    it.capabilities = None\n    return it", "is not a Capabilities object"),
         (
             (
                 "def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n"

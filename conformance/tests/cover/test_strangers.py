@@ -96,7 +96,7 @@ def test_a_pytest_file_starts_nothing_that_a_trace_names(
     made: dict[str, Any] = {}
     exec(code, made)
     test = next(made[name] for name in made if name.startswith("test_"))
-    with pytest.raises(EngineUnusable, match="does not start by itself: SLOTPROOF_ENGINE="):
+    with pytest.raises(EngineUnusable, match="does not start by itself: set SLOTPROOF_ENGINE="):
         test()
     assert not traps.exists()
     monkeypatch.setenv("SLOTPROOF_ENGINE", "reference")

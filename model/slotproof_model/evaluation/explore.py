@@ -246,7 +246,7 @@ class Explorer:
         yield (*at.pools, *EMPTY_ACTOR, *rest, *self._constants), NOBODY, None
 
     def share(self, actor: Values) -> Values:
-        """Return an actor's share of the frame of all others."""
+        """Return the counts that this actor adds to the frame of every other actor."""
         share = self._shares.get(actor)
         if share is None:
             vector = layout.by_itself(actor, self._constants)

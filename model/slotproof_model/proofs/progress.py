@@ -68,7 +68,7 @@ OTHERS = {name: Var(f"others.{name}") for name in SHARES}
 """All other actors' shares of the rank."""
 some = Var("others.some", Sort.BOOL)
 """True if some other actor has KV or a slot."""
-mine: Expr = has_kv | slot.holding
+holds_memory: Expr = has_kv | slot.holding
 RANK: dict[str, Expr] = {
     **{name: OTHERS[name] + share for name, share in SHARES.items()},
     "evictable": full.evictable + swa.evictable,
@@ -82,7 +82,7 @@ SENTENCES = {
 }
 _one_more: dict[str, Expr] = {
     **{OTHERS[name].name: RANK[name] for name in SHARES},
-    some.name: some | mine,
+    some.name: some | holds_memory,
 }
 _counted: dict[str, Expr] = {
     "counted": conj(*(n >= 0 for n in OTHERS.values()), OTHERS["ahead"] <= OTHERS["with_kv"]),
@@ -206,7 +206,9 @@ def tasks_of(
     for helper in steps:
         covered = covered | helper.when
     waiting = {f"waiting.{name}": expr for name, expr in ADMISSIBLE.items()}
-    yield Task(NAME, "cases", {**base, "case.mine": mine}, {}, (Goal("CASES.covered", covered),))
+    yield Task(
+        NAME, "cases", {**base, "case.mine": holds_memory}, {}, (Goal("CASES.covered", covered),)
+    )
     for helper in steps:
         yield from _step(spec, helper, {**base, "case.when": helper.when})
     if EVICT not in without:
@@ -214,7 +216,7 @@ def tasks_of(
         everything = {"n": full.evictable, "swa_n": swa.evictable}
         yield from _step(spec, Helper(EVICT, lift(True), everything), evictable)
     # Where the proof takes no helper step, the rank is zero.
-    nobody = {"case.nobody": ~some & ~mine}
+    nobody = {"case.nobody": ~some & ~holds_memory}
     tree = {"case.tree": RANK["evictable"] == 0} if EVICT not in without else {}
     end = tuple(Goal(f"END.{name}", expr == 0) for name, expr in RANK.items())
     yield Task(NAME, "end", {**base, **nobody, **tree}, {}, end)

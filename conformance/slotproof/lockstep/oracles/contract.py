@@ -16,7 +16,7 @@ scheduling, a round is in flight when the engine reads the abort."""
 WITHOUT_SESSION = "requests without a session"
 WITHOUT_TOKENS = "turns without new tokens"
 FOR_NOTHING = "requests for no token"
-"""Names in ``not_observed`` of an engine that refuses such requests. The last: ``max_new`` is 0."""
+"""Entries in ``not_observed`` of an engine that refuses them. For no token: ``max_new`` is 0."""
 
 ROOM = "room that idle slots make"
 """Name in ``not_observed`` of an engine that never discards an idle slot to make room."""
