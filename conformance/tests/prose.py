@@ -17,10 +17,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("model", "impl", "conformance")
 DOCUMENTS = ("README.md", "docs")
-FILLERS = frozenset((
-    "who", "whom", "whose", "what", "which", "that", "those", "such", "one", "ones", "it", "they",
-    "them", "there", "so", "none", "others", "other", "each", "these", "this",
-))  # fmt: skip
 FIRST = frozenset(("What", "Whether", "Of", "Who", "Those", "Whose", "That"))
 """A docstring begins with a verb or a noun, not with these."""
 NAMES = frozenset(("each", "found", "here", "there", "mine", "those"))
@@ -42,6 +38,14 @@ def words(text: str) -> list[str]:
     ['A', "slot's", 'KV', 'pages']
     """
     return re.findall(r"[A-Za-z][A-Za-z']*", text)
+
+
+FILLERS = frozenset(
+    words(
+        "who whom whose what which that those such one ones it they them there so none others "
+        "other each these this"
+    )
+)
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -111,36 +111,48 @@ STORIES = (
         s T-EXTEND t=5 sampled=1
         s T-OOM u=2
     """),
-    Story("""
+    Story(
+        """
         s T-OPEN
         s T-SUBMIT new=3
         s T-MATCH
         s T-EXTEND t=3 sampled=1
         s T-RETRACT-WIPE
-    """, {"retract_keeps": False}),
-    Story("""
+    """,
+        {"retract_keeps": False},
+    ),
+    Story(
+        """
         s T-OPEN
         s T-SUBMIT new=5
         s T-MATCH
         s T-EXTEND t=5 sampled=1
         s T-ABORT-PUBLISH q=4
-    """, {"abort_publishes": True}),
-    Story("""
+    """,
+        {"abort_publishes": True},
+    ),
+    Story(
+        """
         s T-OPEN
         s T-SUBMIT new=4
         s T-MATCH
         s T-EXTEND t=4
         s T-LAUNCH d=1 k=1
         s T-RESULT sampled=1
-    """, {"overlap": True}),
-    Story("""
+    """,
+        {"overlap": True},
+    ),
+    Story(
+        """
         s T-OPEN
         s T-SUBMIT new=6
         s T-MATCH
         s T-EXTEND t=6 sampled=1
         s T-SWA-ADVANCE e=4
-    """, window=2),
-)  # fmt: skip
+    """,
+        window=2,
+    ),
+)
 
 
 @dataclass(frozen=True)
