@@ -237,7 +237,7 @@ def test_no_tensor_is_read_for_figures(
         "T-EVICT",
     } <= set(seen)
     assert verdict.seen["state"] == verdict.seen["iterations"] > verdict.seen["pages"] == 0
-    assert "on cuda" in report.not_observed(verdict)["pages (free list, tree, rows)"]
+    assert "from cuda" in report.not_observed(verdict)["pages (free list, tree, rows)"]
 
 
 def test_a_tensor_that_is_read_is_seen(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_where_the_recorder_stays_off(tmp_path: Path) -> None:
                 {"SLOTPROOF_RECORD": "/no/such/log"},
                 "No such file or directory",
             ),
-            ("event_loop_normal", {"SLOTPROOF_RECORD_EVERY": "0"}, "RECORD_EVERY=0 is no whole"),
+            ("event_loop_normal", {"SLOTPROOF_RECORD_EVERY": "0"}, "RECORD_EVERY=0 is not a whole"),
         ]
     ):
         folder = tmp_path / str(number)
