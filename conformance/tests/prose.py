@@ -1,7 +1,7 @@
-"""``make prose``: docstrings and documents are read once (CONTRIBUTING.md, "English").
+"""``make prose``: check the words of docstrings and documents, and the names of variables.
 
-Per package, and of the documents, a budget of fillers per 100 words (budgets.toml); everywhere, no
-sentence that is too long, no docstring that begins with a pronoun, no local name that is one.
+``budgets.toml`` limits fillers per 100 words, for each package and for the documents, and the words
+of a sentence. A docstring begins with a verb or a noun. A local name is not a pronoun.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class Example:
     params: Mapping[str, int]
     changes: tuple[tuple[str, str, str], ...]
     same: tuple[tuple[str, str], ...]
-    """Pages and variables of the actor that do not change. Empty ones are left out."""
+    """Pages and variables of the actor, without empty ones, if the transition changes nothing."""
     window: bool
     """True if the story has a sliding-window pool."""
 
@@ -201,14 +201,9 @@ def steps(story: Story) -> Iterator[tuple[str, Example]]:
         if problems:
             raise ValueError(f"{line.strip()}: {', '.join(problems)}")
         after = _view(world, key)
-        changes = tuple(
-            (thing, old, after[thing]) for thing, old in before.items() if old != after[thing]
-        )
-        same = tuple(
-            (thing, old)
-            for thing, old in before.items()
-            if old == after[thing] and old not in _EMPTY
-        )
+        states = [(thing, old, after[thing]) for thing, old in before.items()]
+        changes = tuple(state for state in states if state[1] != state[2])
+        same = () if changes else tuple(state[:2] for state in states if state[1] not in _EMPTY)
         yield id_, Example(chosen, changes, same, bool(story.window))
 
 

@@ -62,6 +62,7 @@ SHOWN: dict[str, Expr] = {
     "¬(a ∧ b)": ~(a & b),
     "a ⇔ ¬b": iff(a, ~b),
     "⌈x⌉ − ⌊y⌋": ceil_page(x) - floor_page(y),
+    "x = P": x == ceil_page(1),
     "max(x, if a then y else z)": maximum(x, ite(a, y, z)),
     "x ≤ (if a then y else 0)": x <= ite(a, y, 0),
     "y": ite(FALSE, x, y),

@@ -179,6 +179,12 @@ def test_names_in_a_picture_do_not_meet() -> None:
                 assert apart or one[3] <= other[2] or other[3] <= one[2], whose
 
 
+def section(transition: str, title: str) -> str:
+    """Return a section of the committed page of a transition."""
+    text = (SPEC / "transitions" / f"{transition}.md").read_text(encoding="utf-8")
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
 def test_the_page_of_a_transition(documents: dict[str, Any]) -> None:
     """The page of T-REFUSE, as seen by a reviewer."""
     text = documents["transitions/T-REFUSE.md"]
@@ -192,8 +198,7 @@ def test_the_page_of_a_transition(documents: dict[str, Any]) -> None:
 @pytest.mark.parametrize("transition", TRANSITIONS)
 def test_the_page_of_a_transition_shows_its_choices(transition: str) -> None:
     """The committed page has the environment's formula, each rule for pages, and its parameters."""
-    text = (SPEC / "transitions" / f"{transition}.md").read_text(encoding="utf-8")
-    choices = text.partition("## Choices of the environment")[2].partition("\n## ")[0]
+    choices = section(transition, "Choices of the environment")
     assert render.block(TRANSITIONS[transition].allows.when)[0] in choices
     for pool in ("full", "swa"):
         for name in pages.effect(TRANSITIONS[transition], pool)[0]:
@@ -205,7 +210,7 @@ def test_the_page_of_a_transition_shows_its_choices(transition: str) -> None:
 
 def test_the_page_of_an_eviction_says_which_pages_are_evicted() -> None:
     """A locked page must stay. No guard over figures can express this."""
-    text = (SPEC / "transitions" / "T-EVICT.md").read_text(encoding="utf-8")
+    text = section("T-EVICT", "Choices of the environment")
     assert "Only an unlocked page is evicted" in text
     assert "`page_evicted ⇒ ¬page.pin ∧ page.pins = 0`" in text
 
@@ -213,8 +218,7 @@ def test_the_page_of_an_eviction_says_which_pages_are_evicted() -> None:
 @pytest.mark.parametrize("transition", TRANSITIONS)
 def test_the_page_of_a_transition_has_an_example(transition: str) -> None:
     """The example names pages where the transition moves some, and shows each variable set."""
-    text = (SPEC / "transitions" / f"{transition}.md").read_text(encoding="utf-8")
-    shown = text.partition("## Example")[2].partition("\n## ")[0]
+    shown = section(transition, "Example")
     example = spec_examples.examples()[transition]
     for thing, before, after in example.changes:
         assert f"| {thing} | {before} | {after} |" in shown and before != after

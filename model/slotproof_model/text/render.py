@@ -117,7 +117,8 @@ def _text(shape: Form) -> str:  # one case per shape
         case "min" | "max" | "cut":
             return f"{shape.shape}({', '.join(map(_text, parts))})"
         case "ceil":
-            return f"⌈{_text(parts[0])}⌉"
+            inner = _text(parts[0])
+            return "P" if inner == "1" else f"⌈{inner}⌉"  # the tokens of one page
         case "floor":
             return f"⌊{_text(parts[0])}⌋"
         case "if":
