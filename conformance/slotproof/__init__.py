@@ -7,7 +7,7 @@
 []
 ['T-OPEN']
 
-What is here is imported when it is used: ``import slotproof`` alone takes neither torch nor Z3 nor
+Each name is imported at its first use. ``import slotproof`` alone imports neither torch nor Z3 nor
 Hypothesis.
 """
 

@@ -1,9 +1,7 @@
-"""Entry point of ``slotproof``: start of a command and its exit status.
+"""Entry point of ``slotproof``. It runs a command and exits with the command's status.
 
 Exit status: 0 conforms, 1 a counterexample, 3 inconclusive or interrupted, 70 a bug of slotproof.
 Status 2, with one line: wrong usage, an engine that can't start, output that can't be written.
-
-Interrupts are caught before any heavy import, because imports take a second on a slow disk.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.excepthook, sys.unraisablehook = _last_resort, _ignored
     code, final = INCONCLUSIVE, list[int]()
     try:
-        interrupts.heed()  # before everything slow
+        interrupts.heed()  # before any slow import, because imports take a second on a slow disk
         atexit.register(_end, final)  # registered first, called last
         from slotproof.cli import streams
 
@@ -84,7 +82,7 @@ def _run(argv: list[str]) -> int:
     bad_files = (BadBaseline, BadConfig, BadJournal, BadLog, BadTrace)
     wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, *bad_files)
     try:
-        # Not app(): on any broken pipe it exits with 1, as if the reader of our output had left.
+        # app() is not called: it mistakes any broken pipe for a reader of our output that left.
         command = tree()
         with (
             interrupts.noted(),
@@ -100,7 +98,7 @@ def _run(argv: list[str]) -> int:
     except SystemExit as done:
         if not {"--show-completion", "--install-completion"} & {*argv[:2]}:
             raise
-        return done.code if isinstance(done.code, int) else CONFORMS  # typer ended the option
+        return done.code if isinstance(done.code, int) else CONFORMS  # typer has exited
     except Exception as error:
         if (message := getattr(error, "format_message", None)) is None:
             raise
@@ -127,16 +125,14 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
 
 def _is_interrupt(error: BaseException) -> bool:
     """Return True for an interrupt, or for a ``RuntimeError`` caused by one. Python 3.11 raises the
-    latter from a class's ``__set_name__``, and imports create classes."""
+    latter if an interrupt comes in a class's ``__set_name__``, for example during an import."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def _end(final: list[int]) -> None:
-    """Preserve a settled exit status, whatever Python still does.
-
-    Python removes its signal handlers before it exits, and an interrupt after that would kill the
-    process. An interrupt raised in an ``exec`` of text also ends Python as if uncaught.
-    """
+    """End the process with the settled exit status, before Python removes its signal handlers. Any
+    later interrupt would kill the process. Python also exits as if interrupted if an interrupt was
+    ever raised in an ``exec`` of text."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if final:
@@ -157,12 +153,11 @@ def _last_resort(
 
 
 def _ignored(what: sys.UnraisableHookArgs) -> None:
-    """Send an interrupt again if it came within a destructor, where nothing can be raised.
-
-    After an interrupt, errors of destructors are not reported: their objects are incomplete.
+    """Send an interrupt again if it came in a destructor, because no exception leaves a destructor.
+    After an interrupt, errors of destructors are not reported, because objects may be incomplete.
     """
     if issubclass(what.exc_type, KeyboardInterrupt):
-        with contextlib.suppress(RuntimeError):  # Python exits: no thread starts any more
+        with contextlib.suppress(RuntimeError):  # While Python exits, no thread can start.
             main = threading.main_thread().ident
             threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
     elif not interrupts.heard():

@@ -28,7 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},  # also of every command
+    context_settings={"help_option_names": ["-h", "--help"]},  # inherited by every command
 )
 
 

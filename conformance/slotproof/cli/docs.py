@@ -15,7 +15,7 @@ def docs(
     out: Path = option("--out DIR", "Output", "Folder for the documents.", FOLDER),
     as_json: bool = JSON,
 ) -> int:
-    """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
+    """Write the spec documents: transitions, invariants, life cycles, bugs, profiles, TLA+."""
     if check and not out.is_dir():
         raise UsageProblem(f"there is no {out}: run the command in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():

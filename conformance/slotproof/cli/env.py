@@ -31,7 +31,7 @@ env = typer.Typer(
 @env.command(epilog=epilog("env create"))
 def create(
     name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
-    python: Path | None = option("--python FILE", "Engine", "Python. Default: any that fits."),
+    python: Path | None = option("--python FILE", "Engine", "Python to use. Default: any fitting."),
     again: bool = option("--again", "Engine", "Create it and its shared packages again.", False),
     as_json: bool = JSON,
 ) -> int:
@@ -93,7 +93,7 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
     wanted = {}
     for text in names:
         name = text
-        with suppress(EnvironmentProblem):  # otherwise the text is no name of a release
+        with suppress(EnvironmentProblem):  # a text that names no release is looked up unchanged
             family, release = parse(text)
             name = f"{family.name}=={release}"
         if name not in removable:

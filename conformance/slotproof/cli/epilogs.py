@@ -82,16 +82,16 @@ STATUSES: dict[str, dict[int, str]] = {
     },
     "docs": {CONFORMS: "written, or up to date", FOUND: "stale"},
     "list": _DONE,
-    "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it doesn't start"},
+    "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "the driver doesn't start"},
     "env create": _DONE,
     "env list": _DONE,
     "env remove": _DONE,
 }
-"""Meaning of each exit status, by command. Status 2 is listed only for a special meaning."""
+"""Meaning of each exit status, by command. Status 2 is listed only where its meaning is special."""
 
 
 def examples(command: str) -> list[str]:
-    """Return the examples of a command. ``""`` is the program itself."""
+    """Return the examples of a command. The command ``""`` stands for the program itself."""
     if not command:
         return FIRST
     start = f"slotproof {command} "
@@ -99,7 +99,7 @@ def examples(command: str) -> list[str]:
 
 
 def epilog(command: str) -> str:
-    """Return the end of a command's help. It has no brackets, which Rich would read as markup.
+    """Return the end of a command's help, without brackets, which Rich would read as markup.
 
     >>> print(epilog("docs").partition("Exit")[0].strip())
     Examples:

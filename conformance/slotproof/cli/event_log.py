@@ -1,4 +1,4 @@
-"""``--log FILE``: an engine with an event log."""
+"""``--log FILE``: an engine whose commands and answers are written to an event log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotproof.support.terminal import complain
 
 @contextmanager
 def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
-    """Yield the engine, with a log if ``path`` is given. Close both at the end."""
+    """Yield the engine, with an event log if ``path`` is given. Close both at the end."""
     with closing(engine):
         try:
             recorded = LoggedEngine(engine, path) if path is not None else None

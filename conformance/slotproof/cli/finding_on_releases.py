@@ -1,7 +1,5 @@
-"""A trace replayed on installed releases, or without its patches.
-
-A trace file may name any program, so only releases are started.
-"""
+"""Replay of a trace on the installed releases, or without the trace's patches. Only releases are
+started, because a trace file may name any program."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
 
 
 def unpatched(trace: Trace, path: Path) -> Trace:
-    """Replay a trace without patches on the same release, and return the new trace. Raises
-    :class:`UsageProblem` unless it still violates the first clause."""
+    """Replay a trace without its patches on the same release, and return the new trace. Raises
+    :class:`UsageProblem` unless the new trace violates the first clause of the old trace."""
     build, patches = trace.identity, ", ".join(trace.patches)
     store, name = Store(default_folder()), f"{build.name}=={build.release}"
     entry = store.find(name) if build.release else None
@@ -67,7 +65,7 @@ def _started(release: str) -> AbstractContextManager[Engine]:
 
 
 def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
-    """Return the number of the installed build, and the trace's result on it in a few words."""
+    """Return the number of the installed build, and the result of the trace on that build."""
     number = f"{entry.release}+unverified"
     try:
         with _started(entry.name) as engine:
@@ -79,7 +77,7 @@ def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
         return number, "no"
     if {old.clause for old in trace.violations} & {new.clause for new in broken}:
         return number, "yes"
-    return number, f"something else comes first: {broken[0].detail}"
+    return number, f"another violation comes first: {broken[0].detail}"
 
 
 def _versions(store: Store, entry: Entry) -> Iterator[str]:

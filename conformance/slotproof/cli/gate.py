@@ -33,7 +33,7 @@ from slotproof.support.terminal import labelled
 from slotproof.traces import itf
 
 SECONDS = 300.0
-"""Seconds of the search by default."""
+"""Default limit of the search, in seconds."""
 SECONDS_HELP = f"Limit of the search. Default: {SECONDS:g}, or none with --examples."
 BASE_HELP = "Build to compare with. Its findings are accepted, so only bugs of --engine alone fail."
 NO_PATCH = "none"
@@ -77,11 +77,14 @@ def gate(
     ours = ("reference", "*")  # groups with these patterns may match the reference engine
     if engine == "reference" and about and not any(name.startswith(ours) for name in about):
         raise UsageProblem(
-            f"{path} is about {about[0]}, and --engine is the reference engine (the default): name "
-            "another build with --engine"
+            f"{path} lists bugs of {about[0]}, and --engine is the reference engine (the default): "
+            "name another build with --engine"
         )
     if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
-        raise UsageProblem(f"--base {base} needs an --engine other than reference (the default)")
+        raise UsageProblem(
+            f"--base {base} can't be compared with the reference engine (--engine's default): name "
+            "your build, for example --engine sglang@/envs/mine/bin/python"
+        )
     plan = Plan.named(
         config,
         examples=None if examples is None else options.number(examples, 1, "--examples"),
@@ -112,7 +115,7 @@ def gate(
         for part in compared.parts(spec, other, plan, chosen=patch is not None):
             if not (parts and interrupts.arrived()):
                 parts.append(compared.compare(part, entries, workers, folders, tell))
-    new = compared.new([part.head for part in parts])  # together: several parts may show one bug
+    new = compared.new([part.head for part in parts])  # one call: several parts may show one bug
     summary = _summary(parts, new, folders[0])
     if update:
         _update(parts, new, entries, path)
@@ -147,7 +150,7 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
 
 
 def _summary(parts: list[Compared], new: Sequence[Cause], folder: Folder) -> dict[str, Any]:
-    """Return the results of a gate as JSON. The verdict rests on the first part."""
+    """Return the results of a gate as JSON. Its counts are of the first part's search."""
     main, *others = parts
     it, before = main.head.gate, main.base
     looked = {"base": before, "head": main.head} if before else {"the build": main.head}
@@ -210,7 +213,7 @@ def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
 
 
 def _rank(told: dict[str, Any]) -> int:
-    """Return the rank of a status. The most informative one is 0."""
+    """Return the rank of a status. The most informative status has rank 0."""
     return (CHANGED, STILL_THERE, FIXED, PATCHED, NOT_TRIED, "not seen").index(told["status"])
 
 
@@ -234,7 +237,7 @@ def _update(parts: list[Compared], new: list[Cause], entries: Baseline, path: Pa
     with writing(path, "BASELINE"):
 
         def keep(finding: Finding) -> str:
-            existing = [*traces.glob(f"*{SUFFIX}")]  # another trace with the same name
+            existing = [*traces.glob(f"*{SUFFIX}")]  # names taken by other traces
             file = unused(traces / f"{finding.mark.slug}{SUFFIX}", existing)
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()

@@ -24,7 +24,7 @@ BUILDS_HELP = "Builds, oldest first: ENGINE as for `run --engine`, or NAME=ENGIN
 
 def matrix(
     engines: list[str] = typer.Argument(metavar="BUILD...", help=BUILDS_HELP),
-    traces: Path | None = option("--traces DIR", "Search", "Named traces, replayed on each build."),
+    traces: Path | None = option("--traces DIR", "Search", "Named traces to replay on each build."),
     config: list[str] | None = options.CONFIG,
     examples: int = option("--examples N", "Search", "Examples to run per build.", EXAMPLES),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
@@ -48,7 +48,7 @@ def matrix(
     columns = [builds.parse(engine.strip(), step_timeout, out) for engine in engines]
     for name in (names := [column.name for column in columns]):
         if names.count(name) > 1:
-            raise UsageProblem(f"{name!r} is given twice: rename one of them, NAME=ENGINE")
+            raise UsageProblem(f"{name!r} is given twice: rename one with NAME=ENGINE")
     options.writable(out)
 
     def keep(table: Table) -> None:
@@ -66,7 +66,7 @@ def matrix(
         status = INCONCLUSIVE
     elif bad or any(column.findings for column in columns):
         status = FOUND
-    else:  # 3 also where a build ended early or did not run
+    else:  # status 3 also if a build ended early or did not run
         cut = any(column.cut or column.problem for column in columns)
         status = INCONCLUSIVE if cut else CONFORMS
     lines = [*markdown(shown).removesuffix("\n").split("\n"), ""]

@@ -19,9 +19,9 @@ from slotproof.support.terminal import Painted, say_all, say_json
 from slotproof_model.spec.profiles import PROFILES
 
 LONGEST = 86_400.0
-"""Longest timeout of a driver, in seconds: a day. poll() accepts no more than some weeks."""
+"""Longest timeout of a driver, in seconds: a day. poll() accepts at most some weeks."""
 MOST_JOBS = 1_024
-"""Most parallel processes. Each needs some files and 100 MB, and no machine has more cores."""
+"""Maximum number of parallel processes. Each process needs some files and 100 MB of memory."""
 LONG = 60
 """Maximum number of characters of a label."""
 
@@ -74,7 +74,7 @@ def known_profile(name: str | None) -> str | None:
 
 
 def a_label(text: str | None) -> str:
-    """Return the label of a build, or "". Raises :class:`UsageProblem` for a release number."""
+    """Return the label of a build, or "". Raises :class:`UsageProblem` for a bad label."""
     shown = text is None or (text.isprintable() and text.strip() == text and 0 < len(text) <= LONG)
     if not shown or re.match(r"v?\d", text or ""):
         raise UsageProblem(
@@ -110,7 +110,7 @@ def jobs_count(value: int, least: int = 1) -> int:
 
 
 def writable(folder: Path, option: str = "--out") -> None:
-    """Raise :class:`UsageProblem` if a folder can't be written to. Do not create it yet."""
+    """Raise :class:`UsageProblem` if a folder can't be written to. The folder is not created."""
     with writing(folder, option):
         nearest = folder
         while not nearest.exists() and nearest != nearest.parent:

@@ -16,7 +16,7 @@ from slotproof.search.campaign import Progress as Tell
 from slotproof.support.terminal import complain, duration
 
 EVERY = 60.0
-"""Seconds between two lines. A shorter command prints none."""
+"""Seconds between two lines of progress. A command that ends earlier prints none."""
 
 _TICK = 1.0
 """Seconds between two checks that decide if a line is due."""
@@ -42,7 +42,7 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
 @contextmanager
 def _lines() -> Iterator[Tell]:
     """Yield a function that prints progress and elapsed time on standard error when a line is due.
-    A phase without reports repeats its last line."""
+    During a phase without reports, the last report is printed again."""
     begun = last = time.monotonic()
     told = "starting", 0, 0
     lock, over = threading.Lock(), threading.Event()

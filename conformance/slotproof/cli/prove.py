@@ -9,7 +9,7 @@ SIZE_HELP = "Page size. Repeatable. Default: 1, 4, 16, 64 (--mutant: 1, 4; --pro
 WITHOUT_HELP = "With --progress: assume that the engine never takes this transition. Repeatable."
 PROFILE_HELP = "With --progress: prove it for this profile. Default: for every profile."
 DEPTH_HELP = "With --mutant: maximum number of transitions. Default: 9."
-MUTANT_HELP = "Search the shortest counterexample of this known bug, or of the spec itself (spec)."
+MUTANT_HELP = "Find the shortest counterexample of this known bug, or of the spec itself (spec)."
 
 
 def prove(

@@ -18,7 +18,7 @@ from slotproof_model.spec.whole import Spec
 
 
 def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: bool) -> int:
-    """Prove the invariants and print the results. Return 1 unless all are proved."""
+    """Prove the invariants and print the results. Return 1 unless every obligation is proved."""
     for name in only or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; see `slotproof list transitions`")
@@ -74,7 +74,7 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
 
 
 def failures(document: dict[str, Any], with_state: bool = True) -> Iterator[str]:
-    """Yield a line for each obligation not proved, and for each vacuous one."""
+    """Yield a line for each obligation that is not proved, and for each vacuous transition."""
     for failure in document["failed"]:
         size = failure["page_size"] or "any"
         yield f"{failure['status']}: {failure['transition']} / {failure['clause']} / P={size}"

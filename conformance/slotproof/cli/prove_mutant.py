@@ -19,10 +19,8 @@ from slotproof_model.spec.whole import Spec
 
 
 def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
-    """Find the shortest counterexample of a known bug, at the first page size that has one.
-
-    If a page size can't exhibit the bug at all, induction proves so before the search.
-    """
+    """Find the shortest counterexample of a known bug, at the first page size with a
+    counterexample. If a page size has none, induction proves this before the search."""
     if name == "spec":
         spec, sentence = Spec(), "as it is"
     elif name in EXHIBITS:

@@ -1,4 +1,4 @@
-"""``slotproof prove --progress``: a waiting request that would fit alone can be brought to run."""
+"""``slotproof prove --progress``: a waiting request can be brought to run if it would fit alone."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from _said("theorem", THEOREM)
     yield from _said("rank", ", then ".join(document["rank"]))
     steps = ", ".join(document["steps"])
-    rule = "while the rank is above zero, one of these can be taken and lowers the rank"
-    yield from _said("steps", f"{steps}: {rule}. Then T-MATCH and T-EXTEND")
+    rule = "while the rank is above zero, one of these transitions can be taken and lowers the rank"
+    yield from _said("steps", f"{steps}: {rule}. At rank zero, T-MATCH and T-EXTEND follow")
     if document["profile"] is not None:
         yield from _said("profile", document["profile"])
     if document["without"]:
@@ -118,7 +118,7 @@ def _name(missing: frozenset[str]) -> str:
 
 
 def to_itf(stuck: Stuck, missing: frozenset[str]) -> dict[str, Any]:
-    """Return the path to the stuck state in ITF. ``s1`` is the session, ``r1`` the request."""
+    """Return the path to the stuck state in ITF. ``s1`` is the session, ``r1`` is the request."""
     pools = [var.name for var in state.POOLS]
     return spec_document(
         [*pools, *named(stuck.first)],

@@ -18,7 +18,7 @@ from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
 
-ENGINE_HELP = "Build to replay on. Default: the trace's build, if the reference or a mutant."
+ENGINE_HELP = "Build to replay on. Default: the trace's build, if it is the reference or a mutant."
 AGAINST_HELP = "Compare with this build, or with the states recorded in this .itf.json file."
 PATCH_HELP = (
     "Repair this known bug. Repeatable. `none` repairs nothing. Default: the trace's patches."

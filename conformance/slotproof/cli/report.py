@@ -61,9 +61,13 @@ def report(
 
 
 def _runs(folder: Path) -> list[Run]:
-    """Return the last campaign of each journal. Raises :class:`UsageProblem` if there is none."""
+    """Return each journal's last campaign. Raises :class:`UsageProblem` if no journal has one."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else [folder]
-    last = [runs[-1] for path in paths if (runs := read(path)[0])]
+    try:
+        last = [runs[-1] for path in paths if (runs := read(path)[0])]
+    except BadJournal as bad:
+        hint = f"report takes a folder of `slotproof run --all --out FOLDER`, or its *{SUFFIX}"
+        raise BadJournal(f"{bad}; {hint}") from None
     if not last:
         problem = f"{paths[0]} is empty or torn" if paths else f"{folder} has no journal"
         out = paths[0].parent if paths else folder

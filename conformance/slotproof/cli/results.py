@@ -1,7 +1,5 @@
-"""Results of a gate for other programs: JUnit XML, and annotations and a summary on GitHub.
-
-All are made from the summary printed by ``slotproof gate --json``.
-"""
+"""Results of a gate for other programs: JUnit XML, and annotations and a summary on GitHub. All
+results are made from the summary printed by ``slotproof gate --json``."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from slotproof.support.terminal import plain, plain_lines
 
 
 def junit(summary: Mapping[str, Any]) -> str:
-    """Return a test case for each committed trace and each finding. A committed trace passes if its
-    finding is fixed or still present. A finding that could not be judged is an error."""
+    """Return JUnit XML with a case for each committed trace and each finding. A committed trace
+    passes if its finding is fixed or still present. A finding that was not judged is an error."""
     suite = ET.Element("testsuite", name="slotproof gate")
     builds = ET.SubElement(suite, "properties")
     for name, build in {"engine": summary, "base": summary["base"]}.items():
@@ -63,7 +61,7 @@ def junit(summary: Mapping[str, Any]) -> str:
 
 
 def _cause_words(cause: Mapping[str, Any]) -> str:
-    """Return the plainest finding of a cause in a few lines, then the identities of the rest."""
+    """Return the plainest finding of a cause in a few lines, then each other finding's identity."""
     first, *others = cause["findings"]
     lines = [_words(first), cause["why"]]
     lines += [f"also seen as {row['id']}: {row['problem'] or row['trace']}" for row in others]
@@ -77,7 +75,7 @@ def _words(of: Mapping[str, Any]) -> str:
 
 
 def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield annotations for a GitHub job, and nothing elsewhere."""
+    """Yield annotations in a job on GitHub. Yield nothing elsewhere."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
     for cause in summary["new"]:
@@ -104,7 +102,7 @@ def _escaped(text: str) -> str:
 
 
 def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
-    """Append a table to the page of a GitHub job, if run in one. Raises ``OSError``."""
+    """Append a table to the summary page of the GitHub job, if there is one. Raises ``OSError``."""
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         return
     rows = [("new", cause["name"], cause["findings"][0]["detail"]) for cause in summary["new"]]

@@ -40,7 +40,7 @@ STRENGTH_HELP = (
 )
 JOBS_HELP = "Parallel processes, with --all. Default: 1, or with --ray one per cluster processor."
 RAY_HELP = "Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
-SECONDS_HELP = "Limit of the search. Patches are tried after it, in extra time. Default: none."
+SECONDS_HELP = "Limit of the search. Patches take extra time after the search. Default: none."
 
 
 def run(
@@ -89,7 +89,7 @@ def run(
     name = by_mark if everything else by_number
     folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
-    with interrupts.held(), logged(opened_engine, log) as under_test:  # only the search ends early
+    with interrupts.held(), logged(opened_engine, log) as under_test:  # Ctrl-C ends only the search
         plan = plan.of(under_test.capabilities)
         with progress_bar(not as_json) as tell:
             searching = _journalled if everything else _short
@@ -106,7 +106,7 @@ def run(
 
 
 Searched = tuple[Outcome, list[Cause], str]
-"""The outcome, its causes, and the reason why patches were not tried on every finding, or empty."""
+"""Outcome of a search, its causes, and why some findings were not tried with patches, or ""."""
 
 
 def workers_of(
@@ -126,7 +126,7 @@ def _short(
     folder: Folder,
     tell: Progress,
 ) -> Searched:
-    """Search up to the first few findings."""
+    """Search until the first few findings are found."""
 
     def keep(findings: list[Finding]) -> None:
         stop_log(engine)  # the log ends with the counterexample, before shrinking
@@ -185,7 +185,7 @@ def _explained(
 def _few(
     summary: dict[str, Any], outcome: Outcome, ranked: list[Cause], folder: Folder, spec: EngineSpec
 ) -> tuple[dict[str, Any], Iterator[str | Painted]]:
-    """Return the plainest finding in full and the rest by name, as JSON and as text."""
+    """Return the plainest finding in full and the other findings by name, as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
     of = {finding.id: cause for cause in ranked for finding in cause.findings}
     summary = {

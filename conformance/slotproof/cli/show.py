@@ -87,7 +87,7 @@ def show(
 
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
-    """Return the form named by an option or a file ending. Raises :class:`UsageProblem` for two."""
+    """Return the form by option or file ending. Raises :class:`UsageProblem` if they disagree."""
     named = out.name if out is not None else ""
     by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
     said = {"--format": asked.value} if asked is not None else {}
@@ -110,12 +110,12 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
 
 def _open(page: Path) -> None:
     if not webbrowser.open(page.absolute().as_uri()):
-        raise UsageProblem(f"no browser can be started: open {page} in one")
+        raise UsageProblem(f"no browser can be started: open {page} in a browser")
     terminal.say(terminal.labelled("page", page))
 
 
 def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool) -> str:
-    """Return a trace in a form. ``releases`` adds results on other releases to an issue report."""
+    """Return a trace in the form ``name``. ``releases`` adds results on releases to an issue."""
     try:
         if name == DOCUMENT:
             document = loaded if isinstance(loaded, dict) else forms.document(loaded)
@@ -128,8 +128,8 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
         raise forms.odd(str(path), error) from None
     if name != Format.ISSUE:
         return forms.form(name, loaded, str(path))
-    # Refuse a trace without a report before any engine starts. The report is about the engine
-    # without patches.
+    # A trace that has no report is refused before any engine starts. The report is about the
+    # engine without patches.
     forms.form(name, replace(loaded, patches=()), str(path))
     trace = unpatched(loaded, path) if loaded.patches else loaded
     results = elsewhere(trace) if releases else ()
@@ -137,7 +137,7 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """Return a trace, or the document of a trace of the spec alone."""
+    """Return a trace, or the document of a trace of the spec alone (``prove --mutant``)."""
     if is_log(path):
         return end_of(path)
     try:

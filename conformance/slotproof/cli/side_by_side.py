@@ -51,7 +51,7 @@ def compared(
 
 
 def _recorded(trace: Trace, path: Path) -> Side:
-    """Return the states recorded in a second trace, which must have the same commands."""
+    """Return the states recorded in a second trace. Both traces must have the same commands."""
     known = load_trace(path)
     if (known.commands, known.config, known.seed) != (trace.commands, trace.config, trace.seed):
         raise UsageProblem(f"{path} differs from the trace in commands, configuration or seed")
@@ -67,13 +67,13 @@ def _lines(trace: Trace, played: list[Side], differ: list[Difference]) -> Iterat
     a, b = played
     count = len(trace.rows)
     if not differ:
-        yield f"{a.name} and {b.name} do the same in all {count} commands"
+        yield f"{a.name} and {b.name} behave alike in all {count} commands"
         return
     first = differ[0].index
     width = max(80, shutil.get_terminal_size((120, 24)).columns)
     column = (width - _LABEL - 9) // 2
     yield from (f"A  {a.name}", f"B  {b.name}", "")
-    yield f"the same after {first} of {count} commands:" if first else "the builds differ at once:"
+    yield f"alike in the first {first} of {count} commands:" if first else "builds differ at once:"
     for number, row in enumerate(trace.rows[:first], 1):
         yield f"{number:>3}  {describe(row.command)}"
     yield ""

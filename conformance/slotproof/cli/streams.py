@@ -44,10 +44,9 @@ class Steady(TextIOWrapper):
 
 
 def install() -> None:
-    """Make the streams of this process steady. Open a closed stream (``>&-``) on the null device.
-
-    Otherwise the next file opened would get the stream's number, and the printed output.
-    """
+    """Replace the standard streams by :class:`Steady` streams. A closed stream (``>&-``) is opened
+    on the null device. Otherwise the next opened file would get the stream's number, and the
+    output."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -55,7 +54,7 @@ def install() -> None:
             _to_null(number)
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream: Any = getattr(sys, name)
-        # (the descriptor of a detached stream stays open)
+        # A detached stream leaves its descriptor open.
         buffer = open(number, "wb", closefd=False) if stream is None else stream.detach()  # noqa: SIM115
         encoding = "utf-8" if stream is None else stream.encoding
         steady = Steady(buffer, encoding, "backslashreplace", line_buffering=True)
@@ -64,18 +63,16 @@ def install() -> None:
 
 
 def flush() -> None:
-    """Write out the buffers of Python. A closed pipe no longer matters."""
+    """Write out Python's buffers. A closed pipe is ignored."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # missing, or closed
             stream.flush()
 
 
 def settled(code: int) -> int:
-    """Return the exit status at the end of all output.
-
-    A reader that left (``| head -1``) changes nothing. Any other failed write is reported and turns
-    status 0 into 2. Other statuses stay, because they report more.
-    """
+    """Return the exit status after all output. A reader that left (``| head -1``) changes nothing.
+    Any other failed write is reported and turns status 0 into 2. Other statuses stay: they state
+    more."""
     problem = sys.stdout.problem if isinstance(sys.stdout, Steady) else None
     if problem is None or problem.errno == errno.EPIPE:
         return code

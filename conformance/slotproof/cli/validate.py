@@ -40,7 +40,7 @@ def validate(
     with interrupts.held():  # no interrupt may cut a document
         try:
             for violation in judge.findings():
-                if violation is verdict.found:  # at once: a follower of a log may be killed
+                if violation is verdict.found:  # now: a process that follows a log may be killed
                     _write(out, trace := report.trace_of(verdict, violation, profile))
                     if not as_json:
                         _tell(trace)
@@ -48,7 +48,7 @@ def validate(
             if not verdict.headers:  # nothing to report
                 raise
             verdict.interrupted = True
-        if verdict.found is not None:  # again, with later violations
+        if verdict.found is not None:  # write the trace again, with later violations
             _write(out, report.trace_of(verdict, verdict.found, profile))
     written = str(out) if out and verdict.found else None
     where = [f"trace: {out} (slotproof show {out})"] if written else []
@@ -64,13 +64,13 @@ def _write(out: Path | None, trace: Trace) -> None:
 
 def _tell(trace: Trace) -> None:
     assert trace.recorded is not None
-    first = replace(trace.recorded, later=(), not_judged={})  # the report lists the rest
+    first = replace(trace.recorded, later=(), not_judged={})  # the report lists later ones
     say_all(text.painted(text.render(replace(trace, recorded=first))))
     say("")
 
 
 def beside(out: Path | None, logs: list[Path]) -> None:
-    """Raise :class:`UsageProblem` if a file can't be written, or is one of the logs."""
+    """Raise :class:`UsageProblem` if ``out`` can't be written to, or if it is one of the logs."""
     options.writable_file(out)
     if out is not None and out.exists() and any(f.exists() and out.samefile(f) for f in logs):
         raise UsageProblem(f"--out {out} is the log itself: name another file")

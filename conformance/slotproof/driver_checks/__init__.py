@@ -9,6 +9,7 @@ from typing import Any, Literal
 from slotproof.driver_checks import answers, meanings, snapshots
 from slotproof.driver_checks.driver import Check, Driver, NotAsked
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.engines.pipe import Pipe
 from slotproof.engines.process import introduced, last_words
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.messages import HELLO
@@ -22,7 +23,7 @@ CHECKS: tuple[Check, ...] = (
     *(snapshots.events, meanings.order, meanings.parameters, snapshots.determinism),
     *(answers.bye, answers.end_of_input, answers.ids, answers.quiet),
 )
-"""All checks, in order of execution and output. The last two report what other checks recorded."""
+"""All checks, in order of execution and output. The last two report faults that others recorded."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,11 @@ class Report:
 
 
 def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Report:
-    """Run every check. A driver broken by a check is restarted for the next check.
-
-    Raises :class:`EngineUnusable` if the driver does not start.
-    """
+    """Run every check, and restart a driver that a check broke. Raises :class:`EngineUnusable` if
+    the driver does not start."""
+    pipe = Pipe(driver.argv)
     try:
-        hello = introduced(lambda: _welcome(driver))
+        hello = introduced(lambda: _welcome(driver, pipe))
         if HELLO.misfit(hello) is None:  # An invalid hello is reported by the handshake check.
             driver.capabilities = Capabilities.from_json(hello["capabilities"])
         _choose(driver)
@@ -71,15 +71,15 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         driver.leave()
 
 
-def _welcome(driver: Driver) -> Any:
-    driver.start()
+def _welcome(driver: Driver, pipe: Pipe) -> Any:
+    driver.start(pipe)
     if not driver.welcome["ok"]:
         raise EngineUnusable(str(driver.welcome.get("error")))
     return driver.welcome.get("result")
 
 
 def _choose(driver: Driver) -> None:
-    """Choose the first configuration that the driver accepts, and the first with larger pages."""
+    """Choose the first accepted configuration, and the first accepted one with larger pages."""
     for name, config in CONFIGS.items():
         sizes = {config.page_size for config in driver.configs.values()}
         wanted = not sizes or (sizes == {1} and config.page_size > 1)

@@ -33,14 +33,14 @@ def versions(driver: Driver) -> Iterator[str]:
         yield f"hello for protocol {OTHER} is answered with protocol {number!r}"
 
 
-@checks("end the chain of ops with a branch for usage")
+@checks("end the chain of ops with a branch that answers usage")
 def unknown_message(driver: Driver) -> Iterator[str]:
     """An unknown message is answered with usage."""
     for message in ({"op": "sing"}, {"op": None}, {}):
         yield from refused(driver.ask(message), f"{message}")
 
 
-@checks("parse inside the try that turns errors into answers; without an id answer null")
+@checks("parse inside the try that turns errors into answers; the id of such an answer is null")
 def bad_line(driver: Driver) -> Iterator[str]:
     """A line without a JSON object is answered with usage, and the driver continues."""
     for line in ('{"op": "do", ', "[1, 2]", "7"):

@@ -47,7 +47,7 @@ SCRIPT: tuple[Command, ...] = (
 
 
 class NotAsked(Exception):
-    """A check that cannot run, because another check reports a fault that prevents it."""
+    """A check that cannot run, because a fault prevents it. Another check reports that fault."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ScriptRun:
 class Driver:
     """A driver process, started when needed and restarted after a failure.
 
-    A wrong ``id`` or a line without an answer is recorded and is not fatal. Times are in seconds.
+    A wrong ``id``, or a line that is no answer, is only recorded. Times are in seconds.
     """
 
     argv: Sequence[str]
@@ -94,16 +94,16 @@ class Driver:
     noise: list[str] = field(default_factory=list)
     """First lines on standard output that are no answers."""
     numbered: list[str] = field(default_factory=list)
-    """First answers whose ``id`` is not the message's."""
+    """First answers whose ``id`` differs from the ``id`` of the message."""
     welcome: Answer = field(default_factory=dict)
     """Answer to the first hello."""
     pipe: Pipe | None = None
     _next: int = 0
 
-    def start(self) -> Pipe:
-        """Return the running process. If there is none, start one and send hello."""
+    def start(self, pipe: Pipe | None = None) -> Pipe:
+        """Return the running process. If there is none, use ``pipe`` or start one. Send hello."""
         if self.pipe is None:
-            self.pipe = Pipe(self.argv)
+            self.pipe = pipe or Pipe(self.argv)
             hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
             self.welcome = self.welcome or hello
         return self.pipe
@@ -125,7 +125,7 @@ class Driver:
         return self.say(json.dumps({**message, "id": self._next}), timeout, self._next)
 
     def say(self, line: str, timeout: float | None = None, number: int | None = None) -> Answer:
-        """Send a line, which need not be a message, and return the answer."""
+        """Send a line, which may be no valid message, and return the answer."""
         pipe, odd = self.start(), ""
         limit = self.step_timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
@@ -194,7 +194,7 @@ class Driver:
             yield run
 
     def choices(self, config: EngineConfig) -> Choices:
-        """Return the profile's choices for a configuration, or the reference's choices."""
+        """Return the choices of the profile for a configuration. Default: the reference's."""
         offered = self.capabilities
         if offered is None or offered.profile not in PROFILES:
             return PROFILES["reference"].choices
@@ -226,11 +226,11 @@ Look = Callable[[Driver], Iterator[str]]
 
 
 class Check:
-    """A check made from a function. The function gives the name, and its docstring the sentence."""
+    """A check made from a function. It has the function's name and its docstring's sentence."""
 
     def __init__(self, look: Look, fix: str) -> None:
         self.look, self.fix = look, fix
-        """Function that yields a line per fault, and advice on how to repair the driver."""
+        """``look`` yields a line per fault. ``fix`` is advice on how to repair the driver."""
         self.name = look.__name__.replace("_", "-")
         self.sentence = (look.__doc__ or "").rstrip(".")
         self.sentence = self.sentence[:1].lower() + self.sentence[1:]
@@ -242,7 +242,7 @@ def checks(fix: str) -> Callable[[Look], Check]:
 
 
 def _answer(line: bytes) -> tuple[Answer | None, str]:
-    """Return the answer on a line. Without an answer: None, a quote and the reason."""
+    """Return the answer on a line, or None with a quote of the line and the reason."""
     try:
         answer = jsontext.parse(line)
         wrong = 'JSON, but no object with a boolean "ok"'
@@ -254,7 +254,7 @@ def _answer(line: bytes) -> tuple[Answer | None, str]:
 
 
 def refused(answer: Answer, what: str) -> Iterator[str]:
-    """Yield a fault if the answer is not ``usage`` with one line of text."""
+    """Yield a fault unless the answer is of kind ``usage``, with one line of text."""
     error = answer.get("error")
     if answer["ok"]:
         yield f"{what} is answered with a result: {json.dumps(answer.get('result'))[:80]}"

@@ -20,9 +20,9 @@ from slotproof_model.evaluation.world import Constants
 _TURNED = "pages where tokens are meant"
 
 
-@checks("multiply by the page size in figures and lengths; free list and tree: KV index // P")
+@checks("multiply figures and lengths by the page size; free list and tree have KV index // P")
 def units(driver: Driver) -> Iterator[str]:
-    """Figures and lengths are tokens; the free list and the tree have page numbers."""
+    """Figures and lengths count tokens; the free list and the prefix tree list page numbers."""
     yield from driver.first_wrong(
         lambda run, snapshot, client: in_units(run, snapshot) or _short(run, snapshot, client)
     )
@@ -59,7 +59,7 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
 
 
 def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
-    """Return a length that is too short for the computed tokens, unless its unit is pages."""
+    """Return a fault if a length apparently counts pages instead of tokens, or None."""
     size = run.config.page_size
     for rid, view in snapshot["requests"].items() if size > 1 else ():
         prompt = client.prompt_of(rid)
@@ -88,7 +88,7 @@ def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
 
 
 def _paged(snapshot: Snapshot, size: int) -> str | None:
-    """Return a row that lists pages: one entry per page, or the page number of each position."""
+    """Return a fault of a row with an entry per page, or with page numbers as entries, or None."""
     for row, shown, allocated in _rows(snapshot):
         if 0 < len(shown) < allocated and len(shown) == -(-allocated // size):
             return f"{row} shows {len(shown)} of {allocated} positions: apparently one per page"
@@ -103,7 +103,7 @@ def _cut_short(snapshot: Snapshot) -> str | None:
     return next((f"{row} shows {few} of {most} positions" for row, few, most in short), None)
 
 
-@checks("prompt: history and new tokens; history: prompt and output of finished turns")
+@checks("a prompt is history and new tokens; a history is prompt and output of finished turns")
 def prompts(driver: Driver) -> Iterator[str]:
     """Prompts and histories are whole, and counted in tokens."""
     yield from driver.first_wrong(_not_whole)
@@ -183,7 +183,7 @@ _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
 
 
 def _hashed_as(hashed: HashedTokens) -> str:
-    """Return which wrong way gives this hash, or "" if none does."""
+    """Return the wrong way to compute a hash that gives this hash, or ""."""
     right, ids = token_hash(hashed.tokens), hashed.tokens
     if hashed.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
         return ""

@@ -1,4 +1,4 @@
-"""Checks of snapshots: they are complete and consistent, and a reset leaves nothing behind."""
+"""Checks of snapshots: complete, consistent, and without state from before a reset."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TURN: Command = {**SCRIPT[2], "tokens": [1, 2, 3], "max_new": 2}
 
 
 @checks(
-    "see “Snapshot” in docs/reference/protocol.md for the path's field; an exception names the "
-    "place, in the engine or the driver"
+    "find the path's field under “Snapshot” in docs/reference/protocol.md; an exception names "
+    "the place in the engine or the driver"
 )
 def snapshot(driver: Driver) -> Iterator[str]:
     """Every snapshot is complete and follows the schema."""
@@ -53,7 +53,7 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
 
 @checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
 def reset(driver: Driver) -> Iterator[str]:
-    """A reset, also a repeated one, gives an engine with nothing left of the last run."""
+    """A reset, also a repeated one, gives an engine without any state of the last run."""
     driver.fresh()
     driver.live()
     driver.do(OPEN)
@@ -74,7 +74,7 @@ def reset(driver: Driver) -> Iterator[str]:
         yield f"iter is {snapshot['iter']} after a reset and one step"
 
 
-@checks("one snapshot per iteration, batch or not; count iter from 1, but not in tick")
+@checks("give a snapshot per iteration, also without a batch; count iter from 1, not in tick")
 def empty_step(driver: Driver) -> Iterator[str]:
     """A step with nothing to do is an iteration with a snapshot, and tick shows one snapshot."""
     driver.fresh()
@@ -174,7 +174,7 @@ def events(driver: Driver) -> Iterator[str]:
     yield from dict.fromkeys(seen)
 
 
-@checks("seed everything random; no wall-clock time, no set or hash order in what is shown")
+@checks("seed all random choices; show no wall-clock time, and nothing in the order of a set")
 def determinism(driver: Driver) -> Iterator[str]:
     """The same seed and commands give the same snapshots, in a new process too."""
     lives = []

@@ -1,1 +1,1 @@
-"""Engines under test. All run behind a pipe, except the reference engine in this process."""
+"""Engines under test. An engine runs in this process, or behind a pipe in another process."""

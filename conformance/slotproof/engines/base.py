@@ -20,7 +20,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
-    """An engine that can't start, or can't take the configuration. One line. Exit status 2.
+    """Error: the engine can't start or can't take a configuration. One line, exit status 2.
 
     >>> from slotproof import Scenario
     >>> Scenario("cmd:")
@@ -69,12 +69,12 @@ class Capabilities:
     whole_contexts: bool = False
     """The engine needs each pool to hold at least ``context_len`` tokens."""
     rounds_in_chunks: bool = False
-    """With chunked prefills, drafts form one sequence, and a chunk exceeds a round's drafts."""
+    """With chunked prefill, topk must be 1, and a chunk must be longer than a round's drafts."""
     margin: int = 0
     """Number of tokens that must stay free in context and pool, beyond the tokens of a request."""
     answers: dict[str, str] = field(default_factory=dict)
-    """Answers beyond the protocol, each with its condition. Names: further finish reasons,
-    ``refused`` if an engine can refuse to open a session that is not open, ``closed`` if aborting a
+    """Answers beyond the protocol, by name, each with its condition. A name is a finish reason, or
+    ``refused`` if opening a session that is not open can be refused, or ``closed`` if aborting a
     turn ends its session."""
     patches: tuple[str, ...] = ()
     """Names of the patches that the driver applied in its process. Each repairs a known bug."""
@@ -109,7 +109,7 @@ class Capabilities:
         if self.events and not self.transitions:
             return "it reports events, but names no transitions"
         missing = sorted(ALWAYS - self.commands)
-        return f"it does not offer “{missing[0]}”, which every engine must" if missing else None
+        return f"it does not offer “{missing[0]}”, which every engine needs" if missing else None
 
     def refuses(self, config: EngineConfig) -> str | None:
         """Return the reason why the engine can't take this configuration, or None."""
@@ -118,14 +118,14 @@ class Capabilities:
         if config.window and "swa" not in self.pools:
             return "there is no sliding-window pool"
         if self.whole_chunks and config.chunk % config.page_size:
-            return f"a chunk of {config.chunk} tokens is no whole number of pages"
+            return f"a chunk of {config.chunk} tokens is not a whole number of pages"
         if self.whole_contexts and config.total_tokens < config.context_len:
             return (
                 f"a pool of {config.total_tokens} tokens holds no context of {config.context_len}"
             )
         drafts = config.draft and (config.topk > 1 or config.chunk <= config.draft)
         if self.rounds_in_chunks and config.chunk and drafts:
-            return "with chunks, topk is 1 and a chunk is longer than the drafts of a round"
+            return "with chunked prefill, topk must be 1 and chunk must be larger than draft"
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name):
                 return f"{name} is not offered"
@@ -171,7 +171,7 @@ def its_own_fault() -> Iterator[None]:
 
 
 def miscounted(command: Command, shown: Sized) -> str | None:
-    """Return the error in the number of snapshots after a command, or None.
+    """Return a message if a command gave the wrong number of snapshots, else None.
 
     >>> miscounted({"do": "step", "n": 2}, [{}])
     '1 snapshots after step, not 2'
@@ -222,7 +222,7 @@ def built(engine: Engine) -> Build:
 
 
 def named(argument: str, name: str, version: str, label: str = "") -> Build:
-    """Return the identity of a build whose files were not read. It matches no release."""
+    """Return the identity of a build whose files were not read. The identity matches no release."""
     return Build(argument, name, version, "" if name in FAMILIES else None, label)
 
 

@@ -1,8 +1,8 @@
-"""Engines in this process, run under a time limit, and engines from other people's modules.
+"""Wrappers of engines in this process: a time limit, and checks of other people's engines.
 
 A command that exceeds its time limit is a hang. An exception raised by a foreign engine is a crash
-of that engine. Its snapshots are validated like snapshots from a pipe. So any exception during
-judging is a bug of slotproof.
+of that engine. The engine's snapshots are validated like snapshots from a pipe. An exception while
+the referee judges a snapshot is therefore a bug of slotproof.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _TooLong(BaseException):
 
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Interrupt the block after so many seconds. Works in the main thread only."""
+    """Interrupt the block after ``seconds``. Works in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

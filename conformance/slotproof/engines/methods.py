@@ -1,7 +1,7 @@
 """Methods that implement a transition, and the one method that differs between two builds.
 
 For a release, a table beside the driver lists the methods of each transition. For the reference
-engine, the source is searched for names of transitions. Neither engine is imported.
+engine, the source is searched for names of transitions. No engine is imported.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def newest(name: str) -> str:
 
 @cache
 def _of_reference() -> Methods:
-    """Return the methods whose source code names a transition. The mutants' folder is left out."""
+    """Return methods by the transition that their source code names. Mutants are left out."""
     spec = importlib.util.find_spec("slotproof_engine")
     by_transition: dict[str, list[str]] = {}
     for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -110,7 +110,7 @@ def _changed(old: str, new: str) -> Iterator[str]:
 
 
 def _owners(text: str) -> dict[int, str]:
-    """Return the enclosing method of each line number. Decorators count. Empty if not Python."""
+    """Return the enclosing method of each line, decorators included. Empty if not Python."""
     owners: dict[int, str] = {}
     with suppress(SyntaxError):
         for name, node in _functions(ast.parse(text)):
@@ -122,7 +122,7 @@ def _owners(text: str) -> dict[int, str]:
 def _functions(
     inside: ast.AST, prefix: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Yield functions and methods with their names. An outer function includes its inner ones."""
+    """Yield functions and methods by name. Inner functions belong to their outer function."""
     for node in ast.iter_child_nodes(inside):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{prefix}{node.name}", node

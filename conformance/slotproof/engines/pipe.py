@@ -1,4 +1,4 @@
-"""Process of a driver. Lines go in and out, and its standard error is stored."""
+"""Process of a driver. The pipe exchanges lines with the driver and stores its standard error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Pipe:
             self._child = Child(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise EngineUnusable(f"can't start {argv[0]}: {reason}") from None
+            hint = "; give the path of the driver's program" * isinstance(error, FileNotFoundError)
+            raise EngineUnusable(f"can't start {argv[0]}: {reason}{hint}") from None
         self._process = self._child.process
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._errors = Drain(self._process.stderr, bounds.STDERR_FIRST, bounds.STDERR_LAST)
@@ -43,12 +44,12 @@ class Pipe:
         self._buffer = bytearray()
 
     def send(self, line: str, timeout: float) -> None:
-        """Write a line. Raise a hang if the driver does not read the line in time."""
+        """Write a line. A driver that does not read the line in time is a hang."""
         rest = memoryview(line.encode() + b"\n")
         deadline = time.monotonic() + timeout
         while rest:
             if not _ready(self._in, select.POLLOUT, deadline):
-                raise self.failed("hang", f"the driver does not read: no line within {timeout:g} s")
+                raise self.failed("hang", f"the driver does not read a line within {timeout:g} s")
             try:
                 rest = rest[os.write(self._in, rest) :]
             except OSError:
@@ -111,7 +112,7 @@ class Pipe:
 
 
 def _ready(descriptor: int, event: int, deadline: float) -> bool:
-    """Return True once a descriptor is ready. ``select.select`` has a limit of 1024 descriptors."""
+    """Return True if a descriptor is ready in time. ``select.select`` allows only 1024 of them."""
     poll, left = select.poll(), deadline - time.monotonic()
     poll.register(descriptor, event)
     return left > 0 and bool(poll.poll(math.ceil(left * 1000)))
@@ -186,7 +187,7 @@ class Drain:
     def text(self) -> str:
         """Return the output up to now. Includes the last output of a program that has ended.
 
-        If the program still writes, at most one full pipe is read.
+        If the program still writes, at most the capacity of one pipe is read.
         """
         with self._lock:
             taken = 0

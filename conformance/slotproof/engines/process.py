@@ -26,7 +26,7 @@ from slotproof.support import bounds, jsontext
 from slotproof.support.jsontext import BadJson
 
 START_TIMEOUT = 120.0
-"""Seconds for a driver's hello or a reset. In that time a real engine imports and loads a model."""
+"""Seconds for a hello or a reset, during which a real engine imports modules and loads a model."""
 _HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 _RAISED = re.compile(
@@ -50,7 +50,7 @@ def last_words(failure: EngineFailed) -> str:
         elif inside and (indented or not text):
             continue
         elif text and (inside or (not indented and _RAISED.match(text))):
-            # Exceptions in destructors are printed while Python exits. They end nothing.
+            # Exceptions in destructors are printed while Python exits. They do not end the driver.
             raised = raised if ignored else text
             inside = ignored = warned = False
         elif _WARNING.search(text):
@@ -65,7 +65,7 @@ class ProcessEngine(Identified):
     """An engine driven through the JSON lines of its driver.
 
     A driver that died or hung is started again at the next :meth:`reset`. A failure carries the
-    driver's standard error since its start. Times are in seconds.
+    driver's standard error since the driver's start. Times are in seconds.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class ProcessEngine(Identified):
         try:
             return self._exchange(self._pipe, message, timeout)
         except BaseException as error:
-            # After Ctrl-C the pending answer would be mistaken for the next message's.
+            # After Ctrl-C the pending answer would be mistaken for the answer to the next message.
             if not isinstance(error, EngineUnusable) and getattr(error, "broken", True):
                 self._kill()
             raise
 
     def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Send a message and return the result in its answer. Its shape is not checked."""
+        """Send a message and return the answer's result. The shape of the result is not checked."""
         self._next += 1
         pipe.send(json.dumps({**message, "id": self._next}, separators=(",", ":")), timeout)
         line = pipe.line(timeout)
@@ -135,7 +135,7 @@ class ProcessEngine(Identified):
         raise EngineFailed("crash", answer["error"], trace, broken=False)
 
     def _result(self, shape: Shape, message: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Return the result of a message. Raise a failure of the engine if its shape is wrong."""
+        """Return the result of a message. A result of a wrong shape is a failure of the engine."""
         result = self._ask(message, timeout)
         shape.demand(result, _garbage)
         return result
@@ -202,12 +202,13 @@ def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
 
 def not_started(failure: EngineFailed) -> str:
     said = last_words(failure)
+    nothing = f"{'warnings only' if failure.trace.strip() else 'nothing'} on standard error"
     if failure.how == "hang":
-        nothing = "warnings only" if failure.trace.strip() else "nothing"
-        said = f"{said} (on standard error)" if said else f"{nothing} on standard error"
+        said = f"{said} (on standard error)" if said else nothing
         return (
             f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
             "of JSON with its protocol, engine and capabilities; it printed: "
             f"{said}; --step-timeout raises the limit"
         )
-    return f"the driver does not start: {failure}{': ' + said if said else ''}"
+    hint = f" before it answered hello, and printed {nothing}; run its command in a shell"
+    return f"the driver does not start: {failure}{f': {said}' if said else hint}"

@@ -4,9 +4,9 @@
 |---|---|
 | pools | ``kv.allocators[pool]``, ``kv.tree.evictable``, ``kv.tree.protected`` |
 | tree | ``kv.tree.nodes()``: ``page``, ``swa_page``, ``lock_ref`` |
-| rows | ``kv.req_to_token_pool.free_slots`` and the lines of ``req_to_token`` in use |
+| rows | ``kv.req_to_token_pool.free_slots`` and the rows of ``req_to_token`` in use |
 | sessions, slots | ``controller.sessions``, ``cache.slots`` |
-| requests | ``scheduler.reqs``; ``loan``: its row is the row of its session's slot |
+| requests | ``scheduler.reqs``; ``loan``: the request has the row of its session's slot |
 | checker | ``checker.ran``, ``figures``, ``verdict``, ``held_rows``, ``counted``, ``recent`` |
 | C, A, Q, E | ``kv_committed_len``, ``kv_allocated_len``, ``cache_protected_len``, \
 ``swa_evicted_seqlen`` |
@@ -45,7 +45,7 @@ COMMANDS = frozenset(FIELDS) - {"draft"}
 _TRANSITIONS = frozenset(
     id_ for id_, spec in TRANSITIONS.items() if spec.possible({config.abort_publishes.name: False})
 )
-"""All transitions except publishing an aborted turn. No configuration makes the engine do so."""
+"""All transitions except the publishing of an aborted turn, which no configuration enables."""
 _NOT_OBSERVED = {
     "real attention": "tokens are computed from stamps read back through the row table"
 }

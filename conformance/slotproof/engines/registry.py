@@ -38,11 +38,11 @@ stamps. ``transformer`` runs a tiny transformer."""
 STEM = 60
 """Largest number of characters of an engine's name in a file name."""
 FORMS = (
-    *("reference", "reference:MUTANT"),
+    *("reference", "reference:MUTANT", "reference@cuda"),
     *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "@PYTHON")),
     *("module:factory", "cmd:PROGRAM ARGS"),
 )
-"""Forms of `--engine`."""
+"""Forms of the ``--engine`` argument."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class EngineSpec:
             return build
         python, package = self._place(family)
         build = installed(build, package)
-        # A release's environment with changed files is no release. Its Python opens the build.
+        # A release's environment with changed files is no release: name the build by its Python.
         changed = self.text != family and not build.release
         return replace(build, argument=f"{family}@{python}") if changed else build
 
@@ -210,7 +210,7 @@ class EngineSpec:
         return family if family in FAMILIES else None
 
     def _check_patches(self) -> None:
-        """Raise :class:`EngineUnusable` if the engine has no such patch."""
+        """Raise :class:`EngineUnusable` if a chosen patch does not exist for the engine."""
         if self.patches != patches_for(self.text, self.patches):
             able = " and ".join(name for name, family in FAMILIES.items() if family.patches)
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
@@ -275,7 +275,7 @@ class EngineSpec:
         if self.text != family:
             if self.python is not None:
                 raise EngineUnusable(
-                    f"{self.text} has an environment of its own; for another one: "
+                    f"{self.text} has its own environment; to choose another: "
                     f"--engine {family}@{self.python}"
                 )
             entry = of_release(self.text)
@@ -283,7 +283,7 @@ class EngineSpec:
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"{family}@{python}: there is no such program")
-        # A folder of that name in the working directory is no build: such a module has no file.
+        # A folder with the engine's name in the working directory is no build: it has no file.
         probe = (
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
             f"s = u.find_spec('{family}'); print(); print(s.origin if s and s.origin else '')"
@@ -348,7 +348,7 @@ def is_ours(text: str) -> bool:
 
     >>> is_ours("reference:leak-full"), is_ours("reference-transformer")
     (True, True)
-    >>> [is_ours(each) for each in ("cmd:rm -r /", "sglang==0.5.23", "sglang:main", "reference==1")]
+    >>> [is_ours(name) for name in ("cmd:rm -r /", "sglang==0.5.23", "sglang:main", "reference==1")]
     [False, False, False, False]
     """
     return text.partition("@")[0].partition(":")[0] in MODELS

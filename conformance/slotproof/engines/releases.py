@@ -30,7 +30,7 @@ def starts(python: Path, family: Family) -> str:
 
 
 def of_release(name: str) -> Entry:
-    """Return the environment of ``ENGINE==RELEASE``, and make a missing environment.
+    """Return the environment of ``ENGINE==RELEASE``. Make the environment if it is missing.
 
     A damaged environment is left for the user to repair. Raises :class:`EngineUnusable`.
     """

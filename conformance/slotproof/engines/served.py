@@ -1,7 +1,7 @@
 """Server of an in-process engine over a pipe: ``python -m … ENGINE``.
 
-``check-driver reference`` and the tests of the wire protocol use this server. A driver of another
-engine does not import slotproof. An engine served here does so anyway.
+``check-driver reference`` and the tests of the wire protocol use this server. Unlike the drivers of
+other engines, the server imports slotproof.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Served:
             self.ready = True
         elif op == "do":
             if not self.ready:
-                raise ValueError("do: reset comes first")
+                raise ValueError("do: the engine is not reset. Send reset first")
             return {"snapshots": self.engine.do(check(message["command"]))}
         elif op == "recompute":
             return {"tokens": self.engine.recompute(message["tokens"], message["count"])}

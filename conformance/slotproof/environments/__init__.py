@@ -1,4 +1,4 @@
 """Environments: the engine builds under test, made by uv from recipes and stored in a cache.
 
-Start with `families.py`. `making.py` makes the environment of a release from its family's recipe.
+Start with `families.py`. `making.py` makes a release's environment from its engine family's recipe.
 """

@@ -23,8 +23,8 @@ class EnvironmentProblem(Exception):
 def parse(text: str) -> tuple[Family, str]:
     """Return the family and the release that ``ENGINE==RELEASE`` names.
 
-    The release number gets three parts: ``0.33`` and ``0.33.0`` are one release to the package
-    index. Raises :class:`EnvironmentProblem`.
+    The returned release number has three parts, because the package index treats ``0.33`` and
+    ``0.33.0`` as one release. Raises :class:`EnvironmentProblem`.
 
     >>> [parse(each)[1] for each in ("sglang==0.5.10-1", "vllm==0.33", "vllm==0.33.0.0")]
     ['0.5.10.post1', '0.33.0', '0.33.0']
@@ -33,7 +33,7 @@ def parse(text: str) -> tuple[Family, str]:
     if engine not in FAMILIES:
         raise EnvironmentProblem(
             f"{text!r}: there is no recipe for {engine!r}; "
-            + (near(text) or f"there are: {', '.join(FAMILIES)}")
+            + (near(text) or f"recipes exist for: {', '.join(FAMILIES)}")
         )
     example = FAMILIES[engine].example
     if not release:

@@ -16,7 +16,7 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import complain
 
 Check = Callable[[Path, Family], str]
-"""Function that starts the build of a Python. Returns why the start fails, or "" if it succeeds."""
+"""Function that starts the engine of a Python. Returns why the start fails, or "" if it works."""
 
 
 def environment(
@@ -50,7 +50,7 @@ def environment(
         has_shared = not again and store.find(shared) is not None
         needed = recipe.release_mb + (0 if has_shared else recipe.shared_mb)
         if (free := shutil.disk_usage(store.folder).free / 1e6) < needed:
-            text = f"about {needed} MB are needed in {store.folder}, {free:.0f} are free"
+            text = f"about {needed} MB are needed in {store.folder}, but {free:.0f} MB are free"
             raise EnvironmentProblem(text)
         folder = store.work / f"{family.name}-{release}"
         entry = Entry(family.name, release, version, shared, folder)
@@ -74,8 +74,8 @@ def _version(program: str, family: Family) -> str:
     if version not in family.recipe.pythons:
         problem = f"{program} is Python {version}" if version else f"no Python is {program}"
         raise EnvironmentProblem(
-            f"{family.name} takes Python {' or '.join(family.recipe.pythons)}; {problem} "
-            "(`slotproof env create NAME --python PATH` names one)"
+            f"{family.name} needs Python {' or '.join(family.recipe.pythons)}; {problem} "
+            "(`slotproof env create NAME --python PATH` chooses another Python)"
         )
     return version
 
@@ -89,11 +89,11 @@ def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
         for resolution, side in (("highest", "<"), ("lowest", ">=")):
             other = f"{entry.engine}{side}{entry.release},!={entry.release}"
             plan = _uv(store, *wheel, "--dry-run", "--resolution", resolution, other)
-            near += re.findall(r"^ \+ .*==(\S+)", plan.stderr.decode(), re.MULTILINE)
-        raise EnvironmentProblem(
-            f"there is no {entry.engine} {entry.release} (for this Python and machine); "
-            f"near it: {', '.join(near) or 'none'}"
-        )
+            versions = re.findall(r"^ \+ .*==(\S+)", plan.stderr.decode(), re.MULTILINE)
+            near += [f"{entry.engine}=={version}" for version in versions]
+        hint = f"try {' or '.join(near)}" if near else "nor any other release"
+        text = f"there is no {entry.name} in the package index for this Python and machine"
+        raise EnvironmentProblem(f"{text}; {hint}")
     _must(entry.engine, done)
     complain(f"making the environment of {entry.name} in {store.folder}, once")
     _must(entry.engine, _uv(store, *wheel, entry.name))
@@ -104,7 +104,7 @@ def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
 
 
 def _install_shared(folder: Path, entry: Entry, recipe: Recipe, store: Store) -> None:
-    """Install the packages that releases share, in their CPU builds."""
+    """Install the CPU builds of the packages that releases share."""
     into = ("--python", str(entry.python), "--target", str(folder))
     wheels = uv.install(*into, *recipe.requirements)
     # Prefer the index of CPU builds: the default index has torch for GPUs.

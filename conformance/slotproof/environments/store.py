@@ -99,7 +99,7 @@ class Store:
         return next((entry for entry in self.entries() if entry.name == name), None)
 
     def damage(self, entry: Entry) -> str | None:
-        """Return what an environment lacks, as far as visible without starting its engine."""
+        """Return the damage to an environment, or None. The engine is not started for the test."""
         if not entry.release:
             return None
         if not os.access(entry.python, os.X_OK):
@@ -137,7 +137,7 @@ class Store:
         except OSError as error:
             raise EnvironmentProblem(
                 f"environments can't be stored in {self.folder}: {error.strerror}; "
-                f"{VARIABLE} names another folder"
+                f"set {VARIABLE} to another folder"
             ) from None
 
     def publish(self, entry: Entry) -> Entry:
@@ -164,7 +164,7 @@ class Store:
             raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
 
     def sweep(self) -> None:
-        """Remove the shared folders without a release. The caller holds the lock."""
+        """Remove the shared folders that no release uses. The caller holds the lock."""
         entries = self.entries()
         used = {entry.shared for entry in entries}
         for entry in entries:

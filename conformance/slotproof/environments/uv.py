@@ -28,7 +28,7 @@ _GPU = re.compile(r"^ \+ ((?:nvidia-|cuda-|triton(?==)|pytorch-triton|rocm)[^=]*
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this process's environment variables, without any that mislead another Python."""
+    """Return this process's environment variables, without those that mislead another Python."""
     astray = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
     return {name: value for name, value in os.environ.items() if name not in astray}
 
@@ -38,11 +38,11 @@ def run(*arguments: str, keep_open: Collection[int] = (), **variables: str) -> D
 
     An interrupt kills uv and uv's children.
     """
-    import uv  # A machine with a GPU may lack uv: it has no network, and needs no environments.
+    import uv  # A GPU machine may lack uv: the machine has no network and needs no environments.
 
     try:
         argv = [uv.find_uv_bin(), *arguments]
-        # uv must not read a project in the current folder, or download an interpreter.
+        # uv must neither read a project in the current folder nor download an interpreter.
         fixed = {"UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
         env = {**clean_environment(), **fixed, **variables}
         if cert := pip_configuration().get("cert"):
@@ -61,7 +61,7 @@ def install(*arguments: str) -> list[str]:
             sources += (option, value)
     if configuration.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         sources.append("--no-index")
-    # If several indexes have a package, pip chooses the best version. So must uv.
+    # If several indexes have a package, pip chooses the best version. uv must do the same.
     best = ("--index-strategy", "unsafe-best-match")
     return ["pip", "install", *best, *sources, "--only-binary", ":all:", *arguments]
 
@@ -73,7 +73,7 @@ def pip_configuration() -> dict[str, str]:
     lines = [line.partition("=") for line in done.stdout.decode().splitlines()]
     return {
         key.removeprefix(section): ast.literal_eval(value)
-        for section in ("global.", "install.", ":env:.")  # Of these sections, the last wins.
+        for section in ("global.", "install.", ":env:.")  # Later sections override earlier ones.
         for key, _, value in lines
         if key.startswith(section)
     }

@@ -2,12 +2,12 @@
 
 | spec | snapshot |
 |---|---|
-| pools, rows | ``pools``, ``rows`` (free rows are counted) |
-| session, slot | ``sessions[s]``, ``slots[s]``; ``lent`` null: true if a request has the slot |
+| pools, rows | ``pools``, ``rows`` (of the free rows, only their number) |
+| session, slot | ``sessions[s]``, ``slots[s]``; null ``lent``: true if a request has the slot |
 | turn | the first request of kind *turn* that names the session |
 | an actor of its own | every other request (plain, stub, doomed), and a second turn |
-| E | 0 up to Q: there the cursor is on tree pages and its position has no meaning |
-| locked | the actor has KV and a lock in the tree; always set if Q is 0 |
+| E | ``E``, or 0 if ``E`` <= ``Q``: a cursor on tree pages has no meaning |
+| locked | true if the actor has KV, and if it has a lock in the prefix tree or Q is 0 |
 """
 
 from __future__ import annotations

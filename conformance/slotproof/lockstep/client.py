@@ -22,24 +22,24 @@ class Sent:
     reason: str | None = None
     output: Tokens = field(default_factory=list)
     prompt: Tokens = field(default_factory=list)
-    """History and new tokens. Set when the engine reads the request, final at the answer."""
+    """History plus new tokens. Set when the engine reads the request. Final after the answer."""
     read: bool = False
     since: int = 0
     """Time at which the engine read the request, in seconds."""
     refusable: bool | None = False
-    """True if the session was not open when the engine read the request. None if unknown: the
-    session may have been closing, a turn in flight, or the prompt empty."""
+    """True if the engine could refuse the request: its session was not open, or its prompt was
+    empty. None if unknown: the session may have been closing or may have had a turn in flight."""
     aborted: int | None = None
-    """Number of iterations since the engine read an abort. None: it read no abort."""
+    """Number of iterations since the engine read an abort. None if the engine read no abort."""
     closed: bool = False
-    """True if the engine read a close of the session for which it may end the request."""
+    """True if the engine may end the request, because it read a close of the request's session."""
     closing: bool = False
-    """True if the engine read a close of the session after the request."""
+    """True if, after the request, the engine read a close of the session."""
     opening: Asked | None = None
-    """Open of the session that was unanswered when the engine read the request. Until its answer,
-    messages about the session are about the previous session of that name."""
+    """Open command of the session that had no answer when the engine read the request. Until that
+    answer, messages about the session are about the previous session of the same name."""
     left: bool = False
-    """True if the session was closed or reaped before the answer. The prompt stays unchanged."""
+    """True if the session ended before the answer. A queued request then keeps its prompt."""
     ahead: int = 0
     """Number of tokens by which earlier turns in the queue may lengthen the prompt."""
 
@@ -50,12 +50,12 @@ class Sent:
 
 
 CLOSES = "answers to close"
-"""Name in ``not_observed`` of an engine that never answers a close. Only the answers to opens are
-then judged."""
+"""Key in the ``not_observed`` of an engine that never answers a close. Only the answers to opens
+are then judged."""
 PATIENCE = 2
-"""Number of iterations, without pauses, in which a close must follow the session's last turn."""
+"""Largest number of unpaused iterations from a session's last turn to the answer of a close."""
 REAPS = 1
-"""Largest number of seconds to a close without an answer: SGLang's interval for idle sessions."""
+"""Largest delay of a deferred close, in seconds: SGLang reaps idle sessions at this interval."""
 
 
 @dataclass(eq=False)
@@ -81,16 +81,16 @@ class Conversation:
     """A session as its clients know it."""
 
     open: bool | None = False
-    """True if open, by commands read and answers received. None: a pending close decides."""
+    """True if commands and answers so far leave the session open. None: a pending close decides."""
     asked: list[Asked] = field(default_factory=list)
     answered: list[tuple[Asked, str]] = field(default_factory=list)
     """Commands answered in this iteration, each with its answer."""
     used: int = 0
-    """Time of the open, or time at which the engine read the last turn."""
+    """Time at which the engine read the open or the last turn, whichever came later."""
     idle: int = 0
     """Time since which the session has certainly had no turn."""
     taken: int = 0
-    """Time of the open, or time at which the engine read the last turn that it had to accept."""
+    """Like ``used``, but only turns that the engine had to accept are considered."""
     closes: bool = False
     """True if the engine has read a close since the open."""
     deferred: int | None = None
@@ -109,8 +109,8 @@ class Conversation:
         self.asked.append(Asked(do, answers))
 
     def ends(self) -> None:
-        """Record the abort of a turn, on an engine where an abort ends the session. One ``closed``
-        may then follow, unless a ``closed`` is due already. After a refused turn none follows."""
+        """Record the abort of a turn, on an engine whose aborts end sessions. The answer ``closed``
+        may follow once, unless it is already due. If the turn was refused, none follows."""
         opens = (n for n, command in enumerate(self.asked, 1) if "opened" in command.answers)
         begin = max(opens, default=0)
         if not any(command.answers == {"closed"} for command in self.asked[begin:]):
@@ -126,7 +126,7 @@ class Conversation:
             later = later[: min(opens, default=None)]
             fitting = [command for command in later if told in command.answers]
         sure = [command for command in fitting if command.do != "abort" or told != "closed"]
-        if told == "refused":  # An open comes first: a close may be answered later, an abort never.
+        if told == "refused":  # Opens first: a close may be answered later, an abort not at all.
             sure.sort(key=lambda command: (command.do == "abort", "closed" in command.answers))
         if (answered := (*sure, *fitting, None)[0]) is None:
             return self._hears_otherwise(told)
@@ -154,8 +154,8 @@ class Client:
     """All clients together. ``hears_closes``: the engine answers closes. ``aborts_close``: aborting
     a turn ends its session.
 
-    Two of a profile's choices are visible to clients. The next prompt may lack the last token of an
-    answer. A turn that arrives while another is in flight may be queued or refused.
+    Clients see two of a profile's choices. ``drops_last``: the next prompt lacks an answer's last
+    token. ``queues_turns``: a turn sent while another is in flight is queued, not refused.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Client:
         self.told: dict[str, int] = {}
         """Number of tokens that the next decoding round has to accept, by request."""
         self.under_way: dict[str, list[int | None]] = {}
-        """Number of tokens that each launched round has to accept, by request."""
+        """Number of tokens that each launched decoding round has to accept, by request."""
         self.paused = False
         self.unheard = 0
         """Number of iterations in a row in which commands waited and the engine read none."""
@@ -267,7 +267,7 @@ class Client:
             self._queue()
 
     def _queue(self) -> None:
-        """Update the prompt of each queued turn, and by how much earlier turns may lengthen it."""
+        """Update each queued turn's prompt, and the number of tokens that earlier turns may add."""
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
             if (sid := sent.session) is not None and not sent.left:
@@ -276,7 +276,7 @@ class Client:
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
     def free(self, sid: str, runs: bool) -> bool:
-        """Return True if the iteration can carry out the command. ``runs``: batches run."""
+        """Return True if the engine can answer the session's commands. ``runs``: batches run."""
         return runs and not self.paused and not self.busy(sid)
 
     def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
@@ -356,7 +356,7 @@ class Client:
         return Hashed(len(output) - 1, None) if isinstance(output, Hashed) else output[:-1]
 
     def later(self, sent: Sent) -> bool:
-        """Return True if the engine read a later request without a session."""
+        """Return True if, after ``sent``, the engine read another request without a session."""
         requests = reversed(self.requests.values())
         return next((e for e in requests if e.read and not e.session), sent) is not sent
 

@@ -20,16 +20,16 @@ class Coverage:
 
     transitions: Counter[str] = field(default_factory=Counter)
     decoding: Counter[str] = field(default_factory=Counter)
-    """Transitions of requests that have decoded and are still running."""
+    """Counts of transitions, only of running requests that already have output."""
     checked: Counter[str] = field(default_factory=Counter)
-    """Number of evaluations, by invariant. Counted only if the state has an actor to judge."""
+    """Number of evaluations, by invariant. Counted only if the state has something to judge."""
     ignored: Counter[str] = field(default_factory=Counter)
     """Number of violations of clauses that the user chose to ignore."""
     by_choice: Counter[str] = field(default_factory=Counter)
-    """Number of stalls that the profile documents as a choice, by clause, cause and report page."""
+    """Stalls documented as the profile's choice: counts by clause, cause and documentation page."""
     holds: int = 0
     fails: int = 0
-    """Bit masks of guard conjuncts without parameters: seen to hold, and seen to fail."""
+    """Bit masks of guard conjuncts that held, and that failed. None of them has a parameter."""
     commands: int = 0
     iterations: int = 0
     reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

@@ -26,16 +26,16 @@ from slotproof_model.spec.transitions import TRANSITIONS
 MOST = 3
 """Largest number of explanations shown."""
 EVENTS = 100
-"""Largest number of events in an iteration to be explained. An engine may report any number."""
+"""Largest number of events of an iteration that is explained. An engine may report any number."""
 _SECOND = re.compile(r", swa (?:\[(?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w.]+)")
-"""Pattern of a range of positions in the second pool that follows a range in the first pool."""
+"""Pattern of the second pool's part of a sentence, for example ``, swa [slot.Q, x)``."""
 EARLIER = 50
-"""Number of last iterations with which an explanation is compared."""
+"""Number of earlier iterations on which an explanation is tested."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A wrong way to carry out a transition that gives the same state as the engine."""
+    """A change to one transition with which the spec ends in the engine's state."""
 
     transition: str
     words: str
@@ -63,9 +63,9 @@ class _Turn:
 def explain(
     referee: Referee, seen_first: Referee | None = None, most: int | None = MOST
 ) -> tuple[Explanation, ...] | None:
-    """Explain the last judged iteration. The simplest change at each place comes first. None if the
-    spec agrees with the engine's state, or if the engine reports no events. ``seen_first``: the
-    example before shrinking, whose further iterations are more evidence.
+    """Explain the last judged iteration, with the simplest change at each place of a transition
+    first. Return None if the spec agrees with the engine's state, or if the engine reports no
+    events. ``seen_first``: the example before shrinking. Its further iterations are more evidence.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.lockstep.referee import Setup, play
@@ -111,7 +111,7 @@ def explain(
 
 
 def _of_one_pool(words: str) -> str:
-    """Return the sentence without the second pool. Empty if it is about the second pool only.
+    """Return the sentence without the second pool. Empty if the sentence is only about that pool.
 
     >>> _of_one_pool("T-ABORT unlocks full u, swa swa_u twice")
     'T-ABORT unlocks full u twice'
@@ -125,7 +125,7 @@ def _of_one_pool(words: str) -> str:
 
 
 def _turns(referee: Referee) -> list[_Turn]:
-    """Return the judged iterations. Empty if the engine reports no events, or if it crashed."""
+    """Return the last judged iterations, or none if the engine reports no events or crashed."""
     seen = [snapshot for entry in referee.log for snapshot in entry.snapshots[: entry.judged]]
     if not seen or "events" not in seen[-1] or not referee.log[-1].judged:
         return []
@@ -141,7 +141,7 @@ def _distinct(fitting: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bo
     for deviation, always in fitting:
         id_, kind, place = deviation.name.split("/", 2)
         where = place.partition(":")[0]
-        if not kind.startswith("throughout"):  # memory moves by number, other changes by name
+        if not kind.startswith("throughout"):  # the place of a memory move starts with a digit
             where = where.partition("-")[0] if where[0].isdigit() else where
         first.setdefault((id_, where), (deviation, always))
     return list(first.values())

@@ -1,8 +1,8 @@
 """Detector of events that a driver reports wrongly although its engine is right.
 
-If the spec can't follow an iteration's events as reported, it may follow them in another order. Or
-it may follow them if a parameter has a meaning that the driver's author could have understood. If
-the spec then ends in the engine's own state without a problem, the engine is right.
+The spec may be unable to follow an iteration's events as reported. The detector then tries other
+orders, and other meanings that the driver's author may have given to a parameter. If the spec then
+ends in the engine's own state without a problem, the engine is right.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 ORDER = "order"
 MOST = 30
-"""Largest number of events in a searched iteration. The search tries at most the square of it."""
+"""Largest number of events of a searched iteration. A search applies at most MOST * MOST events."""
 
 Reading = Callable[[int, Mapping[str, int], int], int]
-"""Function that returns the intended value of a parameter. Takes the reported value, the actor's
-variables before the event, and the page size."""
+"""Function that returns the intended value of a parameter. Its arguments are the reported value,
+the actor's variables before the event, and the page size."""
 
 READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
     (
@@ -48,7 +48,7 @@ READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
         "are numbers of tokens, not of pages",
     ),
 )
-"""Names of parameters, a function from the misreading to the right value, and the right meaning."""
+"""Misreadings: the parameters' names, a function to the right value, and the right meaning."""
 
 
 def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, str] | None:
@@ -106,7 +106,7 @@ def _follows(
     names: frozenset[str] = frozenset(),
     reading: Reading = lambda said, *_: said,
 ) -> bool:
-    """Return True if the spec follows the events, as ``reading`` changes them, to ``after``."""
+    """Return True if the events, changed by ``reading``, lead the spec to the state ``after``."""
     for name, sid, rid, said in events:
         values = world.actors.get(world.key(name, sid, rid) or "", EMPTY_ACTOR)
         had = {variable: int(values[index]) for variable, index in OWN.items()}

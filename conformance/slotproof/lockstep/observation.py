@@ -39,11 +39,11 @@ _NOBODYS = {
     "free_rows": "the free rows",
     "indices": "a list of indices",
 }
-"""Sentence parts for holders that are no session or request."""
+"""Phrases for holders other than slots and requests."""
 
 
 def all_of(holders: Iterable[object]) -> str:
-    """Join holders for a sentence.
+    """Join the names of holders for a sentence.
 
     >>> all_of([Holder("slot", "s1"), Holder("tree")]), all_of(["a", "b", "c", "d", "e"])
     ('slot of s1 and the tree', 'a and b and c and 2 more')
@@ -58,7 +58,7 @@ CONTRACT = frozenset(
     for name in ("INV-ANSWER", "INV-SESSION", "INV-LIMIT")
     for conjunct in INVARIANTS[name].observed
 ) - {"INV-ANSWER.once", "INV-ANSWER.never_silent"}
-"""Clauses about answers to clients. If only these are broken, the memory may be right."""
+"""Clauses about answers to clients. If no other clause is broken, the memory may be right."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Violation:
     """Name of the spec variable, or of the pool's term, whose values differ."""
     spec: int | None = None
     engine: int | None = None
-    """Values in the spec and in the engine. None: no number, or nothing on that side."""
+    """Values in the spec and in the engine. None if there is no number on that side."""
     guard: str | None = None
     """Conjunct of the transition's guard that failed."""
     pool: str | None = None
@@ -93,8 +93,8 @@ class Violation:
     iteration: int | None = None
     """Number of the iteration within its command, from 1. None if the command has one iteration."""
     fault: str | None = None
-    """Failure of the driver itself: garbage, nonsense, death or hang. No evidence against the
-    engine. None if the driver reported a failure of its engine."""
+    """Failure of the driver itself, not of the engine: garbage, nonsense, death or hang. None if
+    the driver reported a failure of its engine."""
 
     @property
     def clause(self) -> str:
@@ -129,7 +129,7 @@ _NAMES_THE_CAUSE = frozenset(["INV-OWNER", "INV-LOCK", "INV-REUSE", "INV-LOOKUP"
 
 
 def causes_first(violations: Sequence[Violation]) -> list[Violation]:
-    """Return the violations in the order for reports: a wrong total comes after its cause.
+    """Return the violations in the order of a report: a wrong total comes after its cause.
 
     >>> lost, total = Violation("INV-OWNER", "lost"), Violation("INV-SUM-FULL", "equation")
     >>> causes_first([total, lost]) == [lost, total]
@@ -145,7 +145,7 @@ def causes_first(violations: Sequence[Violation]) -> list[Violation]:
 
 _WHOM = ("pool", "page", "owners", "session", "rid", "iteration", "pins", "fault")
 SHOWN = ("variable", "spec", "engine", "guard", *_WHOM)
-"""Names of the fields of a violation that hold evidence."""
+"""Names of a violation's fields that hold evidence."""
 
 
 def violated(clause: str, words: str, **shown: Any) -> Violation:
@@ -176,7 +176,7 @@ def actor_of(key: str | None) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True)
 class Owner:
-    """Slot or request that describes the KV of a row. During a loan, the request does."""
+    """Slot or request that describes the KV of a row. During a loan, the request describes it."""
 
     holder: Holder
     row: int
@@ -238,11 +238,11 @@ class Observation:
     """Differences between the snapshot and the spec after the events. Set by the lockstep oracle.
     """
     given_up: list[tuple[str, str]] = field(default_factory=list)
-    """Sessions that lost a slot of which a part could be restored, each with the transition that
-    discarded the slot. Added by the lockstep oracle."""
+    """Sessions that lost a slot although part of it could be restored, each with the transition
+    that discarded the slot. Added by the lockstep oracle."""
     quiet: frozenset[Callable[..., object]] = frozenset()
-    """Oracles that reported no violation for the same state in the previous iteration. An oracle
-    that reads only :data:`STATE` and the configuration can skip this iteration."""
+    """Oracles that reported no violation for the same state in the previous iteration. Such an
+    oracle can skip this iteration if it reads only :data:`STATE` and the configuration."""
 
     def carry(self, last: Observation) -> None:
         """Reuse the derived values of the previous observation, which has the same state."""
@@ -251,7 +251,7 @@ class Observation:
 
     @cached_property
     def shares(self) -> dict[str, tuple[int, int]]:
-        """Held and uncached tokens by pool, computed from ownership."""
+        """Numbers of held and uncached tokens, by pool, computed from ownership."""
         held, uncached, swa_held, swa_uncached, *_ = self.world.total
         return {"full": (held, uncached), "swa": (swa_held, swa_uncached)}
 
@@ -280,7 +280,7 @@ class Observation:
         return {request["loan"] for request in requests if request["loan"] is not None}
 
     def figures(self, pool: str) -> dict[str, int]:
-        """Return the pool's terms and total. Held and uncached tokens come from ownership."""
+        """Return the pool's terms and total. The terms held and uncached come from ownership."""
         view: Mapping[str, Any] = self.snapshot["pools"].get(pool, {})
         held, uncached = self.shares[pool]
         known = {name: view.get(name, 0) for name in ("available", "evictable", "protected")}

@@ -1,8 +1,8 @@
 """Record of the prefixes in the prefix tree, with their tokens.
 
-No engine reports the tokens in its tree, so they are derived from snapshots and events. A page of a
-published row holds the row's tokens until it leaves the tree. Pages with any uncertainty are
-treated as unknown: the record never claims more than the tree has.
+No engine reports the tokens in its tree, so the record derives them from snapshots and events. A
+published page holds the tokens of its row until the page leaves the tree. Pages with uncertain
+tokens are left out: the record never claims more than the tree has.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ Pages = tuple[int, ...]
 
 
 class Published:
-    """Prefixes that are in the tree. A prefix is a sequence of whole pages from position 0."""
+    """Prefixes in the prefix tree. A prefix is a sequence of whole pages from position 0."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.size = config.page_size
         self.ahead = 1 if config.draft else 0
-        """Number of tokens after a page that may belong to the page's key. With drafts an engine
-        may store pairs of tokens, as SGLang does for EAGLE."""
+        """Number of tokens after a page that may belong to the page's key. With drafts, an engine
+        may use pairs of tokens as keys, as SGLang does for EAGLE."""
         self._prefixes: dict[tuple[int, tuple[int, ...]], int] = {}
-        """Prefix number by the number of the prefix a page shorter, and the last page's tokens."""
+        """Number of each prefix, by the number of its parent prefix and the last page's tokens."""
         self._lies: dict[int, set[Pages]] = {}
-        """Pages that hold the end of each prefix, by the prefix's number."""
+        """Pages that hold the last tokens of each prefix, by the prefix's number."""
         self._holds: dict[Pages, int] = {}
         self._trees: dict[str, frozenset[int]] = {}
         """Pages in the prefix tree, by pool."""
@@ -57,7 +57,7 @@ class Published:
         self._certain = True
 
     def longest(self, prompt: list[int], reserve: int) -> int:
-        """Return the number of prompt tokens in the tree, in whole pages. Excludes the reserve."""
+        """Return the number of prompt tokens in the tree, in whole pages before the reserve."""
         prefix, end = 0, self.whole(len(prompt) - reserve)
         for position in range(0, end, self.size):
             prefix = self._prefixes.get((prefix, self._key(prompt, position)), -1)
@@ -66,7 +66,7 @@ class Published:
         return end
 
     def whole(self, tokens: int) -> int:
-        """Return how many tokens fill whole pages whose keys are complete."""
+        """Return how many of the first ``tokens`` tokens fill whole pages with complete keys."""
         return max(0, tokens - self.ahead) // self.size * self.size
 
     def forget(self, now: Snapshot) -> None:
@@ -91,7 +91,7 @@ class Published:
                 self._lies[self._holds.pop(pages)].discard(pages)
 
     def learn(self, before: Snapshot, now: Snapshot, client: Client) -> None:
-        """Record the pages published in this iteration, where a row shows them."""
+        """Add the pages published in this iteration, if a row of a snapshot shows the pages."""
         published: dict[str, int] = {}
         for event in _of(now, PUBLISHES) if self._certain else ():
             prompt, output = known_tokens(event[2] or "", before, now, client)
@@ -110,8 +110,8 @@ class Published:
     def _row(
         self, event: Event, before: Snapshot, now: Snapshot, published: dict[str, int]
     ) -> Iterator[tuple[int, Pages]]:
-        """Yield the first position of each page of the row, with its pages. The row is the current
-        or the last one. No pages: the tree had the tokens already, so the row's page was freed."""
+        """Yield the first position of each page of the request's current or last row, with its
+        pages. No pages: the tree had the tokens already, so the engine freed the row's page."""
         rid, params = event[2] or "", event[3]
         end = params.get("q", 0)
         if (view := now["requests"].get(rid)) is not None:
@@ -144,8 +144,8 @@ class Published:
 def known_tokens(
     rid: str, before: Snapshot, now: Snapshot, client: Client
 ) -> tuple[list[int], list[int]]:
-    """Return the prompt and output of a request, if certain. Empty for a doomed request, because
-    its prompt is another one."""
+    """Return the prompt and output of a request, or empty lists if they are uncertain. The prompt
+    of a doomed request differs from its client's, so its lists are empty."""
     sent, shown = client.requests.get(rid), now["requests"].get(rid) or before["requests"].get(rid)
     if sent is None or any(event[2] == rid for event in _of(now, _DOOMS)):
         return [], []

@@ -1,5 +1,5 @@
-"""Counts of client behaviour in an example: prompts, limits, answers, refusals, courses of
-sessions. Behaviour is counted where the engine's snapshots show it. It is never judged."""
+"""Counts of client behaviour in an example: prompts, limits, answers, refusals, and transitions in
+succession. Behaviour is counted where the engine's snapshots show it. It is never judged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMIT = {-1: "one less", 0: "exactly", 1: "one more"}
 
 
 def branch(common: int, length: int, leaf: bool, page: int) -> str:
-    """Return the kind of a prompt whose first ``common`` tokens were in an earlier prompt.
+    """Return the kind of a prompt that shares its first ``common`` tokens with an earlier prompt.
 
     >>> [branch(common, 9, leaf=False, page=4) for common in (0, 3, 4, 5, 6, 9)]
     ['new', 'before a page', 'at a page', 'after a page', 'within a page', 'repeated']

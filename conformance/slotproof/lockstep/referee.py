@@ -52,11 +52,11 @@ class Setup:
     config: EngineConfig
     seed: int = 0
     profile: str | None = None
-    """Name of a profile that replaces the engine's own. It is used unchanged."""
+    """Name of a profile that replaces the engine's own. The configuration does not change it."""
     ignored: tuple[str, ...] = ()
     """Clauses whose violations are only counted: known bugs that affect nothing but reporting."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
-    """Oracles to ask. A crash is reported by the referee itself, with any oracles."""
+    """Oracles to ask. The referee itself reports a crash, whatever the oracles."""
 
     def referee(
         self,
@@ -68,7 +68,7 @@ class Setup:
         return Referee(engine, self, coverage, passes)
 
     def choices(self, offered: Capabilities) -> Profile:
-        """Return the named profile. Without a name, change the engine's by the configuration."""
+        """Return the named profile, or else the engine's own, adapted to the configuration."""
         if self.profile is not None:
             return profile_named(self.profile)
         base = profile_named(offered.profile)
@@ -80,7 +80,7 @@ class Setup:
 
 
 class OutOfTime(BaseException):
-    """The time limit is reached. No error of the engine or of slotproof."""
+    """Signal that the time limit is reached. It is no error of the engine or of slotproof."""
 
 
 def play(
@@ -143,8 +143,8 @@ class Referee:
         self.quiet: frozenset[Oracle] = frozenset()
         """Oracles that reported no violation in the previous iteration."""
         self.injected = False
-        """True once a driver injected a draft. The KV then lacks the writes of a verify round, so
-        tokens can't be judged for the rest of the example."""
+        """True once a driver injected draft tokens. The KV then lacks the writes of a verify round,
+        so tokens can't be judged for the rest of the example."""
         self.published = Published(config)
         self.log: list[Iteration] = []
         self._stillborn: list[Violation] = []
@@ -216,7 +216,7 @@ class Referee:
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         last = self.last if self.last is not None and self.last.world is before else None
         still = last is not None and same_state(self.snapshot, snapshot)
-        # Without events the previous World stays, and an unchanged snapshot has the same World.
+        # Without events the spec's World stays. An unchanged snapshot has the same World.
         idle = still and not snapshot.get("events")
         after = before if idle else abstract(snapshot, self.constants)
         seen = Observation(
@@ -248,11 +248,11 @@ class Referee:
         return self.pass_over(violations)
 
     def nonsense(self, snapshot: Snapshot) -> str | None:
-        """Return why the snapshot can't be judged, or None. Limits in iterations only work if the
-        engine counts its iterations."""
+        """Return why the snapshot can't be judged, or None. Limits are numbers of iterations, so
+        the engine must count its iterations correctly."""
         before, after = self.snapshot["iter"], snapshot["iter"]
         if after < before + (self.log[-1].command["do"] == "step"):
-            return f"iter is {after} after {before}, but must count iterations since the reset"
+            return f"iter is {after} after {before}, but it must count iterations since the reset"
         read, waiting = snapshot["consumed"], len(self.client.unread)
         if read > waiting:
             return f"consumed is {read}, but only {waiting} unread commands were sent"

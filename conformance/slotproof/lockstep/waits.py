@@ -22,8 +22,8 @@ CAUSES = {
     "flag": "the slot of its session is marked as lent, but no request has it",
     "read": "the engine reads no command",
 }
-"""Causes of a stall, each with a sentence. Up to ``reserve``, the word of a cause begins with a
-pool or ``rows``. The first holder that alone has the whole missing amount is named."""
+"""Causes of a stall, each with a sentence. The name of a pool, or ``rows``, precedes each cause up
+to ``reserve``. The cause is the first holder that alone has the whole missing amount."""
 _HOLDERS = ("nobody", "locks", "idle", "waiting", "running")
 
 
@@ -40,7 +40,7 @@ def cause(seen: Observation) -> tuple[str, str, str]:
 def idle(seen: Observation, sid: str) -> bool:
     """Return True if a session has neither a turn nor a pending close.
 
-    A rejected turn does not count as a turn, because it has no use for the slot.
+    A rejected turn does not count as a turn, because it does not use the slot.
     """
     session, requests = seen.snapshot["sessions"].get(sid), seen.snapshot["requests"]
     of = {rid: sent.session for rid, sent in seen.client.unanswered.items()}
@@ -56,8 +56,8 @@ def all_wait(seen: Observation) -> bool:
 
 
 def tail(config: EngineConfig) -> int:
-    """Return the number of tokens that a decoding round may allocate beyond the next token.
-    Includes drafts, and with overlap scheduling the round in flight."""
+    """Return the number of tokens that a decoding round may allocate beyond the next token. The
+    number includes drafts, and with overlap scheduling also the round in flight."""
     return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
 
 
@@ -85,7 +85,7 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
         if name == "swa" and least > view["total"]:
             least = 0  # The window's pool must only hold one window: pages before it are freed.
         held = sum(_shares(seen, name, sid).values())
-        # Engines reserve differently. The largest need counts if so many tokens could be freed.
+        # Engines reserve differently. The largest need counts if that many tokens can be freed.
         wanted = most if least <= available < most <= available + held else least
         if available < wanted:
             return _held(seen, name, wanted - available, sid, "up to " if wanted > least else "")
@@ -109,7 +109,7 @@ def _held(
 
 
 def _shares(seen: Observation, name: str, sid: str | None) -> dict[str, int]:
-    """Return the tokens of a pool, or the rows, by holder. Excludes the request's own session."""
+    """Return the number of a pool's tokens, or of rows, by holder, without the session ``sid``."""
     snapshot, shares = seen.snapshot, dict.fromkeys(_HOLDERS, 0)
     locked = 0
     for owner in seen.owners:

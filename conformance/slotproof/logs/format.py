@@ -1,7 +1,7 @@
 """Reader of event logs, line by line. A log may come from anywhere.
 
-Numbers and lengths of lines are limited. An error is reported in one line with the line's number in
-the file. See docs/reference/log.md.
+Numbers in a line, and the length of a line, are limited. An error is reported in one line with the
+line's number in the file. See docs/reference/log.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 STDIN = Path("-")
 """Name of standard input on a command line."""
 NO_LOG = (
-    "a log is lines of JSON from a recorder; for an engine's text log see "
+    "a log has one JSON object per line, written by a recorder; for an engine's text log see "
     "docs/how-to/validate-a-log.md"
 )
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
@@ -40,7 +40,7 @@ class BadLog(ValueError):
 
 @dataclass(frozen=True)
 class Header:
-    """First line of each recorded engine. A file may record several engines."""
+    """First line of an engine's recording. A file may have recordings of several engines."""
 
     engine: str
     version: str
@@ -53,7 +53,7 @@ class Header:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Header:
-        """Return the header in a validated line. Raises :class:`ValueError` with one line."""
+        """Return the header in a validated line. Raises :class:`ValueError` with a brief reason."""
         profile = data["profile"] or "reference"
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
@@ -131,7 +131,9 @@ class Log:
                 if (number > 1 or header) and not raw.endswith(b"\n"):
                     self.cut = number
                     return
-                raise self.bad(number, f"{bad}{'' if number > 1 else f': {NO_LOG}'}") from None
+                why = str(bad).removeprefix("not JSON: ").replace(" line 1 column", " column")
+                why = f"not JSON ({why}){'' if number > 1 else f'; {NO_LOG}'}"
+                raise self.bad(number, why) from None
             except ValueError as error:
                 raise self.bad(number, str(error)) from None
             self.number = number
@@ -152,7 +154,7 @@ def _opened(path: Path) -> Any:
 
 
 def shown(path: Path) -> str:
-    """Return a path as messages name it.
+    """Return a path in the form used in messages.
 
     >>> shown(STDIN), shown(Path("log.jsonl"))
     ('standard input', 'log.jsonl')

@@ -24,11 +24,11 @@ from slotproof.traces.record import Row, rows_of
 CONTEXT = 24
 """Number of commands and iterations shown before a finding."""
 ACTORS = 40_000
-"""Largest number of sessions, slots and requests in a finding's rows. Earlier rows are dropped."""
+"""Largest number of sessions, slots and requests in a finding's trace. Earlier rows are dropped."""
 KINDS = 100
 """Largest number of different violations stored for a log."""
 ENDS = 16
-"""Largest number of stops of a recorder whose reasons are stored."""
+"""Largest number of recorder stops whose reasons are stored."""
 STATE: Command = {"do": "tick", "seconds": 0}
 """Command for a state that is no iteration. Such a state begins a file that continues another."""
 
@@ -46,14 +46,14 @@ class LogFinding:
     commands: int
     """Number of commands and iterations of this engine up to the line."""
     part: int
-    """Number of the file within its recording. Files count from 1."""
+    """Position of the file in its recording, from 1."""
     at: int
     """Number of the line within its own file, even if several files are read as one."""
 
 
 @dataclass
 class Seen:
-    """Violations that a log can't tell apart: their number and the place of the first."""
+    """Violations with one identity in a log: their number, and the place of the first."""
 
     file: str
     line: int
@@ -75,7 +75,7 @@ class Verdict:
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
     commands: int = 0
-    """Number of commands in the log, by clients and for the scheduler."""
+    """Number of commands in the log, including the commands to the scheduler."""
     lines: int = 0
     """Number of lines read, including lines that could not be judged."""
     cut: int | None = None
@@ -150,9 +150,9 @@ def judged(log: list[Path], profile: str | None = None, ignored: Collection[str]
 def kind_of(identity: Mark) -> str:
     """Return the identity of a violation within one log.
 
-    A clause about states stays broken, so its later violations are not new. Where lockstep names
-    the transition, each transition is a violation of its own, because the states before and after
-    were compared. Crashes and stalls are told apart by their kind.
+    A clause about states stays broken, so its later violations are not new. If the lockstep oracle
+    names the transition, the identity includes the transition, because the states before and after
+    were compared. Crashes and stalls are distinguished by their kind.
     """
     return identity.id if identity.certain or identity.what else identity.clause
 
@@ -160,7 +160,7 @@ def kind_of(identity: Mark) -> str:
 class Judge:
     """Judge of a log's lines in order. Continues after violations where possible.
 
-    Only what later lines need is stored of a line, because a log may record a server for months.
+    The judge stores only what later lines need, because a log may record a server for months.
     """
 
     def __init__(self, log: list[Path], profile: str | None, ignored: Collection[str]) -> None:
@@ -275,10 +275,10 @@ class Recording:
         self.start: dict[str, Any] | None = None
         """State before the next line, if judging starts there. Otherwise None."""
         self.lost = False
-        """True if events led to no state of the engine. Judging resumes at the next state."""
+        """True if a violation left no state to continue from. Judging resumes at the next state."""
 
     def goes_on(self, went_before: dict[str, Any]) -> bool:
-        """Return True if the new file continues the last one. It then begins with a state."""
+        """Return True if the new file continues the last. The new file then begins with a state."""
         follows = (went_before["file"], went_before["lines"]) == (self.file + 1, self.position)
         if self.ended or self.start or not follows or went_before["iter"] < self.iteration:
             return False
@@ -288,9 +288,9 @@ class Recording:
         return True
 
     def read(self, number: int, kind: str, value: Any) -> list[Violation]:
-        """Judge a line after the header. Raises :class:`Senseless` if the line can't come here."""
+        """Judge a line after the header. Raises :class:`Senseless` if the line is out of place."""
         if self.ended:
-            raise Senseless("a line after the end of the recording")
+            raise Senseless("the line comes after the end of the recording")
         self.position += 1
         if kind == "command":
             self.verdict.commands += 1
@@ -330,7 +330,7 @@ class Recording:
             self.pending, self.iteration = [STATE], self.start["iter"]
         command = self._announced()
         if snapshot["iter"] < self.iteration + (command["do"] == "step"):
-            text = f"iteration {snapshot['iter']} after iteration {self.iteration}"
+            text = f"iteration {snapshot['iter']} comes after iteration {self.iteration}"
             raise Senseless(f"out of order: {text}")
         self.iteration = snapshot["iter"]
         if self.start is not None or self.lost:
@@ -361,7 +361,7 @@ class Recording:
 
 
 def _row(entry: Iteration, line: Snapshot | None, last: Row) -> Row:
-    """Return the row that shows a line. Parts missing from the line come from the previous row."""
+    """Return the trace row of a line. Parts missing from the line come from the previous row."""
     command = entry.command
     if "tokens" in command and command["do"] == "submit":  # A client's prompt is private.
         command = {**command, "tokens": Hashed(len(command["tokens"]), None)}

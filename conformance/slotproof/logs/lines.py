@@ -1,6 +1,6 @@
 """Lines of an event log, as types. See docs/reference/log.md.
 
-An iteration's line is a snapshot with optional parts, shaped as in a driver's snapshot.
+The line of an iteration is a driver's snapshot whose parts are optional.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An engine that answers from a log, and the referee that judges the log.
 
-Parts that an iteration's line lacks are not judged. Without pages, the oracles of pages are not
-asked. Without a state, the spec follows the events until the next state, which must match.
+Parts missing from an iteration's line are not judged. Without pages, the oracles that check pages
+are not asked. Without a state, the spec follows the events until the next state, which must match.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class LogReferee(Referee):
 
     def _sensible(self, whole: Snapshot) -> None:
         if (wrong := nonsense(whole, self.config)) is not None:
-            raise Senseless(f"the figures contradict each other: {wrong}")
+            raise Senseless(f"the values contradict each other: {wrong}")
 
     def nonsense(self, snapshot: Snapshot) -> str | None:
         """Return None: :meth:`judge` has checked the completed line already."""
@@ -150,7 +150,7 @@ class LogReferee(Referee):
         return {name: oracle for name, oracle in self.oracles.items() if name not in blind}
 
     def _completed(self, line: Snapshot) -> Snapshot:
-        """Return a complete snapshot: missing parts are empty, unheard messages come first."""
+        """Return a complete snapshot: missing parts are empty, pending messages come first."""
         consumed = line.get("consumed", len(self.client.unread) - self._consumed)
         whole: Any = {
             **filled(line),

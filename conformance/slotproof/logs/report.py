@@ -20,7 +20,7 @@ from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 
 
 def status(verdict: Verdict) -> int:
-    """Return the exit status. A log conforms only with an iteration and if read to its end."""
+    """Return the exit status. A log conforms only if it has iterations and was read to its end."""
     if verdict.violations:
         return FOUND
     return CONFORMS if verdict.seen["iterations"] and not verdict.interrupted else INCONCLUSIVE
@@ -106,7 +106,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
     if verdict.unseen[0]:
         lines, until = verdict.unseen
-        missing["lines"] = f"{lines} are in missing files, up to iteration {until}"
+        missing["lines"] = f"{lines} lines are in missing files, up to iteration {until}"
     if verdict.skipped:
         missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
     if verdict.broken:
@@ -137,7 +137,7 @@ def text(verdict: Verdict) -> Iterator[str]:
     for line, why in verdict.ends:
         yield labelled("recorder", f"stopped at line {line}: {why}")
     if (cut := verdict.cut) is not None:
-        yield labelled("cut off", f"line {cut} is not whole: judged up to line {verdict.lines}")
+        yield labelled("cut off", f"line {cut} is incomplete: judged up to line {verdict.lines}")
     if sum(verdict.times.values()) > len(verdict.violations):
         times = ", ".join(f"{clause} × {count}" for clause, count in report["times"].items())
         yield labelled("violated", times)
@@ -153,9 +153,9 @@ def text(verdict: Verdict) -> Iterator[str]:
 
 
 def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) -> Trace:
-    """Return a trace of the last commands and iterations up to a finding, and a log summary.
+    """Return a trace of the last commands and iterations up to a finding, with a log summary.
 
-    The trace names no file, so equal lines give equal traces, whatever file they come from.
+    The trace names no file, so equal lines give equal traces, whatever file contains the lines.
     """
     header = shown.header
     later = []

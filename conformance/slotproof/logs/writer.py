@@ -19,9 +19,9 @@ from slotproof.support.files import open_stream
 class LoggedEngine(Identified):
     """Wrapper of an engine that writes a log of the engine's run.
 
-    A line is written once its answer is complete, so an interrupt loses at most the last line. A
-    full disk ends the log but not the run: see ``problem``. Raises :class:`OSError` if the file
-    can't be made.
+    A line is written once the engine's answer is complete, so an interrupt loses at most the last
+    line. A full disk ends the log but not the run: see ``problem``. Raises :class:`OSError` if the
+    file can't be created.
     """
 
     def __init__(self, engine: Engine, path: Path) -> None:
@@ -32,7 +32,7 @@ class LoggedEngine(Identified):
         self._file: TextIO | None = open_stream(path)
         self.path = path
         self.problem = ""
-        """Reason why the log is incomplete. Empty for a complete log."""
+        """Reason why the log is incomplete. Empty if the log is complete."""
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         """Reset the engine and write a header."""

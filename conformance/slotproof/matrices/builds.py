@@ -1,7 +1,7 @@
 """Builds × findings: which builds have a finding, and which builds added or fixed the finding.
 
 Every build gets the same campaign. Each build's findings are then replayed on the other builds. A
-trace that conforms there is stronger evidence than a search that missed the finding.
+trace that conforms on a build is stronger evidence than a search that missed the finding.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Build:
     problem: str = ""
     """Reason why the build has not run, or empty."""
     ran: str = ""
-    """Examples and seconds of its campaign."""
+    """Number of examples and seconds of the build's campaign, as text."""
     broke: str = ""
-    """Reason why the build did not start again for the traces of other builds, or empty."""
+    """Reason why the build did not start again to replay traces of other builds, or empty."""
     findings: dict[str, Finding] = field(default_factory=dict)
     cells: dict[str, Cell] = field(default_factory=dict)
     """Results of replaying traces of other builds."""
@@ -99,7 +99,7 @@ def run(
     write: Callable[[Table], None],
     named: Sequence[NamedFinding] = (),
 ) -> bool:
-    """Run every build, then replay traces across builds. Call ``write`` with every new table.
+    """Run a campaign on every build, then replay traces across builds. ``write`` gets every table.
 
     On each build, traces of ``named`` findings are replayed before the campaign. Return False if
     Ctrl-C ended the run early.
@@ -138,7 +138,7 @@ def run(
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     identity = built(engine)
     if build.name == build.spec.text and build.spec.argument != identity.argument:
-        build.name = identity.title  # the release in this environment was changed later
+        build.name = identity.title  # the release in this environment was modified later
     build.engine = f"{identity.name} {identity.described}".strip()
     build.keep = Folder(
         build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
@@ -171,9 +171,9 @@ def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell
     except Refused as reason:
         return Cell("can't run", "odd", title=str(reason))
     if not (broken := log[-1].violations):
-        return Cell("no", "good", title="the trace of the other build conforms here")
+        return Cell("no", "good", title="the trace of the other build conforms on this build")
     if name in {mark(log[-1], violation).id for violation in broken}:
-        return Cell(str(len(log)), "bad", link, "by the trace of another build")
+        return Cell(str(len(log)), "bad", link, "the trace of another build breaks the clause")
     return Cell("other", "odd", title=f"the trace of the other build shows {broken[0]}")
 
 
@@ -200,13 +200,13 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
         for name, finding in shortest(builds).items()
         if not all(build.explains(name) for build in builds if name in build.findings)
     ]
-    could_not = "could not be started for the traces of other builds"
+    could_not = "could not be started to replay the traces of other builds"
     notes = [
-        "Numbers: commands of the finding's shortest trace.",
-        "“no”: the trace of another build conforms here. “other”: it breaks another clause first.",
+        "A number is the length of the finding's shortest trace, in commands.",
+        "“no”: another build's trace conforms here. “other”: it breaks another clause first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
         *([f"Ignored: {', '.join(plan.ignored)}."] if plan.ignored else []),
-        *(["Named findings: their traces were replayed on every build."] if named else []),
+        *(["The traces of named findings were replayed on every build."] if named else []),
         *(f"{build.name} has not run: {build.problem}" for build in builds if build.problem),
         *(f"{it.name}: {it.ran}{', ended early' * it.cut}." for it in builds if it.ran),
         *(f"{build.name} is {build.engine}." for build in ran if build.name != build.engine),
@@ -221,8 +221,8 @@ def _sentence(clause: str) -> str:
 
 
 def _row(builds: list[Build], name: str, note: str, page: Path | None = None) -> Row:
-    """Return the row of a finding, newest build first, with the builds that added and fixed it.
-    The text "or before" marks an unknown result of the build before."""
+    """Return the row of a finding, newest build first, with the builds that added and fixed it. "or
+    before" in a cell means that the result of the preceding build is unknown."""
     cells = [build.cell(name) for build in builds]
     kinds = [cell.kind for cell in cells]
     came = went = ""

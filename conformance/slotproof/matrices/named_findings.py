@@ -56,7 +56,7 @@ class Seen:
 
 
 class Refused(Exception):
-    """The build lacks a feature of the trace."""
+    """Error: the build lacks a feature that the trace needs."""
 
 
 def again(engine: Engine, trace: Trace) -> list[Iteration]:
@@ -72,7 +72,7 @@ def load(folder: Path) -> list[NamedFinding]:
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         trace = load_trace(path)
         if not trace.violations:
-            raise itf.BadTrace(f"{path} violates nothing: it is no trace of a finding")
+            raise itf.BadTrace(f"{path} has no violation: it is no trace of a finding")
         if trace.patches:
             continue
         traces_by_name.setdefault(name_of(path, trace.engine), []).append((path, trace))
@@ -80,7 +80,7 @@ def load(folder: Path) -> list[NamedFinding]:
 
 
 def name_of(path: Path, engine: str) -> str:
-    """Return the finding's name: the file name without the build in front and the suffix.
+    """Return the finding's name: the file name without the leading build and without the suffix.
 
     >>> name_of(Path("sglang-0.5.18-one-token.itf.json"), "sglang 0.5.18")
     'one-token'
@@ -89,7 +89,7 @@ def name_of(path: Path, engine: str) -> str:
 
 
 def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
-    """Replay a finding's traces. A build has the finding if one still breaks its first clause."""
+    """Replay a finding's traces. The build has the finding if one trace breaks its clause again."""
     odd: Seen | None = None
     clean = False
     for path, trace in finding.traces:
@@ -106,7 +106,7 @@ def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
             link = os.path.relpath(path, out)
             ids = frozenset([mark(log[-1], same).id, mark(log[-1], lead(broken)).id])
             return Seen(Cell(str(len(log)), "bad", link, str(same)), ids)
-        odd = Seen(Cell("other", "odd", title=f"breaks another clause: {broken[0]}"))
+        odd = Seen(Cell("other", "odd", title=f"the trace breaks another clause: {broken[0]}"))
     if odd is not None and not (clean and odd.cell.text == "can't run"):
         return odd
-    return Seen(Cell("no", "good", title="the trace conforms here"))
+    return Seen(Cell("no", "good", title="the trace conforms on this build"))

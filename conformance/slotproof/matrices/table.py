@@ -20,7 +20,7 @@ class Cell:
 
     text: str = ""
     kind: Literal["bad", "good", "odd", "none"] = "none"
-    """Finding present, absent, undecided, or no result."""
+    """State of the finding on a build: present, absent, undecided, or without a result."""
     link: str | None = None
     """Path of a file, relative to the table."""
     title: str = ""
@@ -33,7 +33,7 @@ class Row:
     note: str
     cells: list[Cell]
     page: str | None = None
-    """Path of a page about the finding, relative to the table. The name and cells link there."""
+    """Path of a page about the finding, relative to the table. The name and cells link to it."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Table:
 
     @property
     def family(self) -> str:
-        """Engine of all releases in the columns, or "" for several engines.
+        """Engine shared by all releases in the columns, or "" for several engines.
 
         >>> Table("T", "bug", ["vllm==0.33.0", "vllm==0.31.0", "gone in"]).family
         'vllm'
@@ -98,7 +98,7 @@ def svg(table: Table) -> str:
     shown = [
         index
         for index, _ in enumerate(table.columns)
-        if any(  # a short text fits into a cell
+        if any(  # only a short text fits into a cell
             row.cells[index].kind != "none" and len(row.cells[index].text) <= 6
             for row in table.rows
         )

@@ -19,7 +19,7 @@ ENGINE = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of `slotproof run`, with a prefix."""
+    """Add the options of `slotproof run`, with the prefix `--slotproof-`."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
 
     def add(name: str, metavar: str, help: str, **more: Any) -> None:
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Summary(config), "slotproof-summary")
     if asked and main_process and not (config.option.collectonly or config.option.help):
         engine = _started(config)
-        if config.getoption("dist", "no") != "no":  # each worker of pytest-xdist starts its own
+        if config.getoption("dist", "no") != "no":  # each worker of pytest-xdist starts an engine
             engine.close()
 
 
@@ -102,7 +102,7 @@ def asked_for(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the suite unless an engine is named, and then ignore the rest of the package."""
+    """Ignore the suite until an engine is named. With an engine, ignore the rest of the package."""
     path = collection_path.resolve()
     if config.getoption("--slotproof-engine") is None:
         return path == MODULE or None

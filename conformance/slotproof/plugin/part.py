@@ -38,7 +38,7 @@ class Findings:
     told: set[str] = field(default_factory=set)
 
     def first(self, finding: Finding) -> bool:
-        """Return True if no part has reported the finding yet, and record it."""
+        """Record a finding. Return True if no part has reported the finding before."""
         if finding.id in self.told:
             return False
         self.told.add(finding.id)
@@ -66,7 +66,7 @@ class Part:
         return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
 
     def run(self, findings: Findings, item: pytest.Item) -> None:
-        """Run the item, and fail it for a counterexample. The trace's file becomes a property."""
+        """Run the item, and fail it for a counterexample. The trace's path becomes a property."""
         gate, engine = findings.gate, findings.gate.engine
         if (reason := engine.capabilities.refuses(self.plan.configs[self.config])) is not None:
             item.slotproof_seen = {"refused": {self.config: reason}}  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ class Part:
 
 
 def _text(new: list[Finding], folder: Folder, item: pytest.Item) -> str:
-    """Return the plainest finding of each cause in full, the rest by identity."""
+    """Return the plainest finding of each cause in full, and each other finding by its identity."""
     parts = []
     for cause in causes(new):
         first, *others = cause.findings
@@ -149,7 +149,7 @@ def parts(config: pytest.Config) -> list[Part]:
     prefix = "--slotproof-"
     baseline_file = option(prefix + "baseline")
     try:
-        names = option(prefix + "config") or CONFIGS  # one item each, none with server options
+        names = option(prefix + "config") or CONFIGS  # CONFIGS has no server options
         if numbered := [name for name in names if NUMBERED.fullmatch(name)]:
             raise BadConfig(
                 f"{prefix}config {numbered[0]} exists only for `slotproof run`: choose one of "

@@ -13,14 +13,14 @@ from slotproof.support.terminal import labelled, plain
 
 
 class Summary:
-    """Sums of the results in all items' reports."""
+    """Totals of the results in the reports of all items."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.strict: bool = config.getoption("--slotproof-strict")
         self.engine = self.profile = ""
         self.failed = False
         self.run, self.planned = Counter[str](), Counter[str]()
-        """Examples of each configuration."""
+        """Numbers of examples that ran, and that were planned, by configuration."""
         self.count, self.passed, self.by_choice = Counter[str](), Counter[str](), Counter[str]()
         self.offered, self.reached = set[str](), set[str]()
         self.missing: dict[str, str] = {}
@@ -28,7 +28,7 @@ class Summary:
         """Reason for each configuration that the engine refuses."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the results of an item. pytest calls this in the main process, for workers, too."""
+        """Add an item's results. pytest calls this in the main process, also for workers' items."""
         seen: dict[str, Any] | None = getattr(report, "slotproof_seen", None)
         if seen is None:
             return

@@ -1,4 +1,4 @@
-"""Identity of a build. It tells builds with the same name and version apart."""
+"""Identity of a build. It distinguishes builds with the same name and version."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Build:
     version: str = ""
     """Version reported by the engine. A copy with changed files reports the same version."""
     release: str | None = None
-    """Release whose Python files are the same. Empty if no release matches, or if the files were
-    not compared. None if the engine has no releases."""
+    """Release with the same Python files as this build. Empty if no release matches, or if the
+    files were not compared. None if the engine has no releases."""
     label: str = ""
-    """Name that the user gave the build."""
+    """Name given to the build by the user."""
     commit: str = ""
     """Commit of the source tree. Ends in ``+modified`` if files differ from that commit."""
     fingerprint: str = ""
     """Digest of the build's Python files."""
 
     def to_json(self) -> dict[str, str]:
-        """Return the fields as JSON. An engine without releases has no ``release``."""
+        """Return the fields as JSON. An engine without releases has no key ``release``."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
@@ -48,7 +48,7 @@ class Build:
 
     @property
     def described(self) -> str:
-        """Version and source of the build. An unchanged release has the version alone.
+        """Version and source of the build. For an unchanged release, this is only the version.
 
         >>> Build("sglang", "sglang", "0.5.23", "", fingerprint="9e296ba9").described
         '0.5.23+modified (fingerprint 9e296ba9)'

@@ -1,4 +1,4 @@
-"""Commands of clients. A trace has one line per command. A recorder may hide the tokens."""
+"""Commands that clients send. A trace stores one command per row. A recorder may hide tokens."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "abort_all": {},
 }
 FIELDS: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in _TYPES.items()}
-"""Names of the fields of each command."""
+"""Names of each command's fields, by the command's name."""
 
 COMMAND = Shape("command", tagged("do", "{}", _TYPES))
 
@@ -108,7 +108,7 @@ def check_recorded(value: Any) -> Command:
 
 
 def describe(command: Mapping[str, Any]) -> str:
-    """Return a command in plain words. Tokens known only by hash give the same words.
+    """Return a command in plain words. Hidden tokens are described like plain tokens.
 
     >>> describe({"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3],
     ...           "max_new": 4, "stop": []})

@@ -44,27 +44,27 @@ class EngineConfig:
     overlap: bool = False
     """The scheduler launches a batch before the previous result is known, as SGLang does."""
     loan_publishes: bool = False
-    """A turn publishes KV even while its slot is on loan. This and the next three: as in vLLM."""
+    """A turn publishes KV even while its slot is on loan. The next three fields are vLLM's, too."""
     drops_last: bool = False
     """The history of a session lacks the last token of each answer."""
     queues_turns: bool = False
     """A new turn, and a close, wait until the session's turn in flight ends."""
     keeps_slack: bool = False
-    """KV that a round allocated past the end of a turn stays with the turn's slot."""
+    """KV that a decoding round allocated past the end of a turn stays with the turn's slot."""
     priority: bool = False
     """Requests have priorities, derived from their names. Important requests preempt others. This
     field and all below are server options: see :data:`OPTIONS`."""
     queue: Annotated[int, Field(ge=0, le=bounds.ACTORS)] = 0
     """Largest number of waiting requests. The engine ends each further request. 0: no limit."""
     waiting_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
-    """Seconds after which a waiting request is ended. The next field: a running one. 0: never."""
+    """Longest wait of a request in seconds. 0: no limit. The next field limits its running time."""
     running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
     pause_retracts: bool = False
     """A pause retracts the running requests."""
     mixed: bool = False
     """Decoding requests join the batches of prefills."""
     longest_match: bool = False
-    """The scheduler prefers requests with the longest prefix in the tree."""
+    """The scheduler prefers requests with the longest prefix in the prefix tree."""
     logprobs: bool = False
     """Requests ask for the logprobs of their prompts, so each prompt is computed completely."""
     stream: bool = False
@@ -100,7 +100,7 @@ class EngineConfig:
 
     @property
     def running(self) -> int:
-        """Largest number of requests that run at once, which the rows may limit further."""
+        """Largest number of requests that can run at once. Each running request needs a row."""
         return min(self.max_running, self.rows)
 
     @property
@@ -113,7 +113,7 @@ class EngineConfig:
         return [name for name in OPTIONS if getattr(self, name)]
 
     def timeout_of(self, session: str) -> int:
-        """Return after how many seconds without a turn the engine may close a session. 0: never.
+        """Return the seconds without a turn after which the engine may close a session. 0: never.
 
         >>> [EngineConfig(timeout=20, own_timeouts=True).timeout_of(f"s{n}") for n in (1, 2, 3)]
         [60, 20, 40]
@@ -137,7 +137,7 @@ class EngineConfig:
         return f"page size {self.page_size}, pool of {pools}{options}"
 
     def too_large(self) -> str | None:
-        """Return why slotproof builds no engine of this size from a file, or None."""
+        """Return the reason why a file's configuration is too large to be built, or None."""
         for name in ("total_tokens", "swa_tokens"):
             if getattr(self, name) > bounds.BUILT_TOKENS:
                 return f"{name}={getattr(self, name)} is more than {bounds.BUILT_TOKENS}"
@@ -147,7 +147,7 @@ class EngineConfig:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as ``reset`` sends it. Newer fields at defaults are left out.
+        """Return the configuration as ``reset`` sends it. Newer fields at defaults are omitted.
 
         >>> "overlap" in EngineConfig().to_json(), EngineConfig(overlap=True).to_json()["overlap"]
         (False, True)
@@ -170,10 +170,10 @@ CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "
 """Choices of a profile that are also fields of a configuration."""
 _names = list(EngineConfig.__annotations__)
 OPTIONS = tuple(_names[_names.index("priority") :])
-"""Server options that hold back, delay or end requests. With an option the engine makes the same
-transitions at other times. It then names the option in the snapshot's ``options``."""
+"""Server options that hold back, delay or end requests. With an option, the engine makes the same
+transitions at other times. The engine then names the option in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
-"""Fields added to the protocol later. Sent only to an engine whose capabilities list them."""
+"""Fields added to the protocol later. An engine gets them only if its capabilities list them."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
 _told = {name: NotRequired[kind] if name in LATER else kind for name, kind in _fields.items()}
@@ -213,7 +213,7 @@ CONFIGS |= {
         page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
     ),
 }
-"""Further configurations: idle slots can hold every row, no timeout, chunks with a window."""
+"""Further configurations: idle slots that can hold every row, no timeout, chunks with a window."""
 _lending = EngineConfig(
     retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
 )
@@ -243,11 +243,11 @@ SERVED: dict[str, EngineConfig] = {
 
 
 NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
-"""Pattern of a name in a covering array. Such a configuration depends on the engine."""
+"""Pattern of a configuration's name in a covering array. The array depends on the engine."""
 
 
 def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
-    """Return the named configurations. Empty without names. Raises :class:`BadConfig`.
+    """Return the named configurations, or {} without names. Raises :class:`BadConfig`.
 
     >>> list(chosen(["p4", "p1", "pairs-01"]))
     ['p4', 'p1']

@@ -1,6 +1,6 @@
-"""Engine families. A family is all that slotproof knows of an engine, except the driver's code.
+"""Engine families. A family records what slotproof knows of an engine, except the driver's code.
 
-A family's record lies beside its driver: data in ``family.toml``, functions in ``family.py``.
+The record is stored beside the driver: data in ``family.toml``, functions in ``family.py``.
 ``environments/families.py`` lists the families.
 """
 
@@ -20,7 +20,7 @@ from slotproof.protocol.config import EngineConfig
 
 
 class Played(Protocol):
-    """A trace as a harness reads it. Each row has a command, the requests, and frames, which hold
+    """A trace, as a harness reads it. Each row has a command, the requests, and frames. A frame has
     the messages to clients."""
 
     @property
@@ -42,12 +42,12 @@ class Recipe:
     """
 
     requirements: tuple[str, ...]
-    """Lines of pip's requirements format."""
+    """Requirements, as lines of pip's requirements format."""
     pythons: tuple[str, ...]
     shared_mb: int
     release_mb: int
     keeps: tuple[str, ...] = ()
-    """Endings of a release's files that a CPU run needs. Others are removed. Empty: keep all."""
+    """File endings that a CPU run needs. A release's other files are removed. Empty: keep all."""
 
     def shared(self, version: str) -> str:
         """Return the name of the folder of shared packages, given a version of Python.
@@ -66,7 +66,7 @@ class Harness:
     parts: tuple[Path, ...]
     """Files that make up the script, in order."""
     arguments: Mapping[str, str]
-    """Field of a configuration for each argument of the script's engine."""
+    """Name of the configuration field that gives each argument of the script's engine."""
     unlike: Callable[[Played], str | None]
     """Function that returns why the harness can't have a trace's configuration, or None."""
     lacks: Callable[[Played, int], str | None]
@@ -74,7 +74,7 @@ class Harness:
     refuses: Callable[[Played, Command], str | None]
     """Function that returns why the engine's front end refuses a request that fits, or None."""
     words: Mapping[str, str]
-    """Names in the engine's source: of ``max_new``, and of the commands that the harness calls."""
+    """Names in the engine's source for ``max_new`` and for the commands that the harness calls."""
     also: Callable[[Played], dict[str, Any]] = lambda _: {}
     """Function that returns further arguments of the script's engine, by name."""
     sent: Callable[[Played, int], Command | None] = lambda trace, index: trace.rows[index].command
@@ -124,12 +124,12 @@ class Family:
 
     @property
     def methods(self) -> Path:
-        """Path of the table of methods, which depends on release and transition."""
+        """Path of the table of the engine's methods, by release and transition."""
         return self.driver.with_name("methods.toml")
 
 
 def family(folder: Path, **functions: Callable[..., Any]) -> Family:
-    """Return the family in a driver's folder. ``functions`` are the functions of its harness."""
+    """Return the family recorded in a driver's folder. Its harness calls ``functions``."""
     data = tomllib.loads((folder / "family.toml").read_text(encoding="utf-8"))
     recipe, harness = data["recipe"], data["harness"]
     lines = (folder / recipe["requirements"]).read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def requirements(text: str) -> tuple[str, ...]:
 
 
 def _script(part: str) -> Path:
-    """Return the path of a harness file. A checkout has it beside the scripts of the findings."""
+    """Return the path of a harness file. A checkout has it beside the findings' scripts."""
     package = Path(__file__).parents[1]
     inside = package / part.replace("-", "_")
     return inside if inside.is_file() else package.parents[1] / "docs" / "findings" / part

@@ -1,7 +1,7 @@
-"""Types of all data from outside. Pydantic checks them strictly.
+"""Types of all data from outside. Pydantic checks the data strictly.
 
-The types alone define messages, snapshots, logs, traces and baselines. The JSON Schemas in the
-documents are made from them. A valid value is used unchanged, as plain dictionaries and lists.
+Messages, snapshots, logs, traces and baselines are defined only by these types. The JSON Schemas in
+the documents are made from the types. Valid data stays as it is: plain dictionaries and lists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Misfit:
     """First error in a value from outside."""
 
     path: tuple[str | int, ...]
-    """Keys and indices from the value down to the error. Empty if the error is the value itself."""
+    """Keys and indices that lead from the value to the error. Empty if the whole value is bad."""
     message: str
 
     def at(self, root: str) -> str:
@@ -52,7 +52,7 @@ class Misfit:
 
 
 class Shape:
-    """A type that checks values from outside and that can be written as a JSON Schema.
+    """A type that checks values from outside, and that has a JSON Schema.
 
     >>> numbers = Shape("numbers", Ints)
     >>> numbers.misfit([1, 2]), numbers.misfit([1, 2.0]).at("numbers")
@@ -80,7 +80,7 @@ class Shape:
         return None if wrong is None else wrong.at(self.title)
 
     def demand(self, value: object, problem: Callable[[str], Exception]) -> None:
-        """Raise ``problem`` with the first error as one line, if the value has an error."""
+        """Raise ``problem`` with the first error in one line, if the value has an error."""
         if wrong := self.line(value):
             raise problem(wrong)
 

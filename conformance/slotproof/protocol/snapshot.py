@@ -1,7 +1,7 @@
 """State of an engine after an iteration, as types: see docs/reference/protocol.md.
 
-Snapshots are plain dictionaries with fixed keys. They are the same from an engine in this process
-and from an engine behind a pipe. All lengths and pool terms are numbers of tokens.
+Snapshots are plain dictionaries with fixed keys. An engine in this process and an engine behind a
+pipe give the same snapshots. All lengths and pool terms are numbers of tokens.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from slotproof.protocol.shapes import Count, Hash, Int, Ints, Name, Shape, Text,
 from slotproof.support import bounds
 
 Sequence = Strict(False)
-"""Option of a type. JSON has no tuples, so a list of the right length is accepted."""
+"""Option of a type. A list of the right length is accepted, because JSON has no tuples."""
 Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
-"""Event: transition, session, request, parameters. JSON has it as a list of four items."""
+"""Event: transition, session, request, parameters. In JSON, an event is a list of four items."""
 Pair = Annotated[tuple[Int, Int], Sequence]
 
 PoolName = Literal["full", "swa"]
@@ -30,7 +30,7 @@ POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
 class PoolFigures(TypedDict):
-    """Terms of a pool. ``evicted``: number of tokens evicted from the tree since the reset."""
+    """Terms of a pool. ``evicted``: tokens evicted from the prefix tree since the reset."""
 
     total: Count
     available: Int
@@ -41,7 +41,7 @@ class PoolFigures(TypedDict):
 
 @shape
 class PoolView(PoolFigures):
-    """State of a pool. ``free``: page numbers. A number outside the pool is a violation."""
+    """State of a pool. ``free`` lists page numbers. A number outside the pool is a violation."""
 
     free: Ints
 
@@ -65,7 +65,7 @@ Used = Annotated[dict[RowNumber, RowPages], Field(max_length=bounds.ACTORS)]
 
 
 class RowCounts(TypedDict):
-    """Rows of req_to_token. ``width``: positions in a row, if there are not ``context_len``."""
+    """Rows of req_to_token. ``width``: number of positions in a row, if not ``context_len``."""
 
     total: Count
     free: Ints
@@ -132,8 +132,8 @@ class Figures(TypedDict):
 
 @shape
 class CheckerView(TypedDict):
-    """Result of the engine's check. ``held_rows``: rows of slots not on loan. ``counted``:
-    requests whose KV was added. ``logged``: lines logged now. ``kept``: lines stored for later."""
+    """Result of the engine's check. ``held_rows``: rows of slots not on loan. ``counted``: requests
+    with KV added by the check. ``logged``: lines logged now. ``kept``: lines stored for later."""
 
     ran: bool
     level: Int
@@ -179,7 +179,7 @@ Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 @shape
 class Lookup(TypedDict):
-    """``finds``: pairs of key and page found. ``holds``: pairs of key and page with its tokens."""
+    """Pairs of key and page. ``finds``: the engine's hash map. ``holds``: keys computed from KV."""
 
     finds: Pairs
     holds: Pairs
@@ -255,7 +255,7 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
 @dataclass(frozen=True)
 class Hashed:
     """Number and hash of tokens that a log hides. For tokens of a session, the hash covers the
-    history, too. None if no hash is needed."""
+    history, too. ``hash`` is None if no hash is needed."""
 
     count: int
     hash: int | None
@@ -309,6 +309,6 @@ _crc_of_short = lru_cache(1 << 12)(_crc)
 
 
 def differ(shown: int | None, tokens: Tokens) -> bool:
-    """Return True if the hash is certainly not the hash of these tokens."""
+    """Return True if ``shown`` is certainly not the hash of these tokens."""
     known = token_hash(tokens)
     return None not in (shown, known) and shown != known

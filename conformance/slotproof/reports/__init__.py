@@ -1,1 +1,1 @@
-"""Forms of a trace: text, pages, tests, scripts, upstream reports."""
+"""Output forms of a trace: text, Markdown, HTML, a pytest file, a script and a bug report."""

@@ -1,8 +1,8 @@
-"""A trace as one script that runs on the engine alone, without slotproof. The script has the
-harness of the findings' scripts, a call for each command of the trace, and prints the final state.
+"""A trace as one script that runs the engine alone, without slotproof. The script contains a small
+harness and one call for each command of the trace. The script prints the final state.
 
-If the harness and the driver would behave differently on a trace, the trace is refused with a
-reason.
+A trace is refused, with a reason, if the harness would carry out a command of the trace in another
+way than the driver.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _lines(view: View) -> Iterator[str]:
 
 
 def _part(path: Path) -> Iterator[str]:
-    """Yield a file of the harness as a part of the script. Its docstring becomes a comment."""
+    """Yield a harness file's lines for the script. The file's docstring becomes a comment."""
     text = path.read_text(encoding="utf-8")
     first = ast.parse(text).body[0]
     assert isinstance(first, ast.Expr) and first.end_lineno is not None
@@ -60,7 +60,7 @@ def _part(path: Path) -> Iterator[str]:
 
 
 def finding(view: View) -> Iterator[str]:
-    """Yield the function that makes the calls, up to the iteration of the violation."""
+    """Yield the lines of the script's function that makes the calls, up to the violation."""
     _, harness = harness_of(view.trace)
     told, first = calls(view.trace), view.first
     if first and first.iteration is not None and view.trace.commands[-1]["do"] == "step":
@@ -72,7 +72,7 @@ def finding(view: View) -> Iterator[str]:
 
 
 def scrubbed(said: str) -> str:
-    """Return the text with the machine's paths shortened.
+    """Return the text with this machine's file paths shortened.
 
     >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
     "No such file: 'sglang/a.py', 1/2 of s1"
@@ -91,7 +91,7 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
     harness = _HARNESSES.get(name)
     if harness is None or trace.recorded is not None:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
-        raise NoForm(f"only for traces of {' and '.join(_HARNESSES)}; this trace is of {of}")
+        raise NoForm(f"only traces of {' and '.join(_HARNESSES)} have one; this trace is of {of}")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):
@@ -102,7 +102,7 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
 
 
 def calls(trace: Record) -> list[str | None]:
-    """Return each command's call, or None if the engine needs no call. Raises :class:`NoForm`."""
+    """Return a call per command, None for a command without a call. Raises :class:`NoForm`."""
     _, harness = harness_of(trace)
     return [_call(trace, index, harness) for index in range(len(trace.rows))]
 
@@ -123,7 +123,7 @@ def _call(trace: Record, index: int, harness: Harness) -> str | None:
 
 
 def _literal(value: Any) -> str:
-    """Return a literal, with a long list of tokens abbreviated.
+    """Return the value as a Python literal. A long list of tokens is abbreviated.
 
     >>> _literal([3] * 9), _literal(list(range(1, 10))), _literal([1, 3])
     ('[3] * 9', 'list(range(1, 10))', '[1, 3]')

@@ -1,6 +1,6 @@
-"""Place of a crash: the innermost frame of the traceback that is in the engine's own code.
+"""Place of a crash: the innermost traceback frame that lies in the engine's own code.
 
-Frames further inside belong to libraries, or to hooks that the driver puts into the engine.
+Deeper frames belong to libraries, or to hooks that the driver installs in the engine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Frame(NamedTuple):
     function: str
 
     def within(self, package: str) -> str:
-        """Return the file's path, starting at the package or module, or "" if the file is outside.
+        """Return the file's path within ``package``, or "" if the file is outside the package.
 
         >>> Frame("/env/lib/python3.11/site-packages/sglang/srt/x.py", "4", "f").within("sglang")
         'sglang/srt/x.py'
@@ -56,9 +56,9 @@ class Frame(NamedTuple):
 
 
 def crashed_at(trace: Record, violation: Violation) -> str:
-    """Return ``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``, or "" if unknown.
+    """Return a crash's place, as ``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``.
 
-    Return "" also if the driver sent garbage or nothing, because the engine did not crash.
+    Return "" if the place is unknown, and if the driver sent garbage or nothing: that is no crash.
     """
     if violation.clause != "INV-ALIVE.crash" or violation.fault not in (None, "death"):
         return ""
@@ -71,7 +71,7 @@ def crashed_at(trace: Record, violation: Violation) -> str:
 
 
 def _packages(trace: Record) -> Iterator[str]:
-    """Yield the package names in which the engine may be installed."""
+    """Yield the names of the Python packages that may contain the engine's code."""
     if is_ours(trace.spec):
         yield "slotproof_engine"
         return

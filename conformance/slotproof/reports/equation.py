@@ -1,4 +1,4 @@
-"""The equation of a pool as numbers: by page ownership, and by the engine's own check."""
+"""The equation of a KV pool in numbers, from page ownership and from the engine's own check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sum:
 
 
 def sum_of(figures: Mapping[str, Any]) -> Sum | None:
-    """Return the equation of a pool. Return None if no check ran, so that the terms are incomplete.
+    """Return the equation of a pool, or None if no check ran: two terms come only from a check.
 
     >>> print(sum_of(dict(available=60, evictable=0, protected=1, held=2, uncached=0, total=64)))
     60 + 0 + 1 + 2 + 0 = 63 ≠ 64
@@ -62,11 +62,11 @@ def sum_of(figures: Mapping[str, Any]) -> Sum | None:
 
 @dataclass(frozen=True)
 class Pool:
-    """Equation of a pool, by ownership and by the engine's own check."""
+    """Both equations of a KV pool: by page ownership, and by the engine's own check."""
 
     name: str
     owned: Sum | None
-    """Equation by page ownership. None if the trace does not have the owners."""
+    """Equation by page ownership. None if the trace does not have the owners of pages."""
     reported: Sum | None
     """Equation by the engine's own check. None if the check left out the pool or did not run."""
 
@@ -74,7 +74,7 @@ class Pool:
     """True if the profile lets the engine's own check count KV on loan as held."""
 
     def odd(self, term: str) -> bool:
-        """Return True if the check's term differs from ownership and the profile forbids it."""
+        """Return True if check and ownership differ in the term, and the profile forbids that."""
         own, said = self.owned, self.reported
         if own is None or said is None or own.terms[term] == said.terms[term]:
             return False
@@ -93,7 +93,7 @@ class Pool:
 
     @property
     def lines(self) -> list[str]:
-        """Equations as lines, the check's first. Two different equations also name their source."""
+        """Equations as text, the check's first. If the two differ, each line names its source."""
         own, said = str(self.owned or ""), str(self.reported or "")
         if own and said and own != said:
             return [f"{said} (the engine's check)", f"{own} (by ownership)"]

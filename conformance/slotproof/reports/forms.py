@@ -1,4 +1,4 @@
-"""All forms of a trace by name, and a folder with every form of many traces and an index page."""
+"""Output forms of a trace, by name. ``write_all`` writes every form of many traces to a folder."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def odd(path: str, error: Exception) -> BadTrace:
 def write_all(
     traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] | None = None
 ) -> list[Path]:
-    """Write every form of every trace, and ``index.html``. Return the files. ``traces`` is by path.
+    """Write every form of every trace, and ``index.html``. Return the paths of the written files.
 
-    A trace with impossible values is passed to ``tell`` and left out. Without ``tell``,
-    :class:`BadTrace` is raised before any file is written. Raises ``OSError``.
+    A trace with impossible values is left out, and ``tell`` gets the error. Without ``tell``, the
+    function raises :class:`BadTrace` before it writes a file. Raises ``OSError``.
     """
     documents: dict[str, str] = {}
     names: list[str] = []

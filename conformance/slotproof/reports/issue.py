@@ -21,7 +21,7 @@ from slotproof.traces.record import Record
 NO_CLIENTS = {
     "evict": "the server evicts when memory is short",
     "retract": "the server retracts when memory is short, or on a pause in mode “retract”",
-    "accept": "the draft tokens decide how many a decoding round accepts",
+    "accept": "the draft tokens decide how many tokens a decoding round accepts",
 }
 """Commands that no client can send, each with the situation in which a server does the same."""
 
@@ -71,7 +71,7 @@ def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
 
 
 def objections(trace: Record, harness: Harness) -> list[str]:
-    """Return a line for each command that no client can send or the engine's front end refuses."""
+    """Return a line for each command that no client can send, or that the front end refuses."""
     reasons = []
     for command in trace.commands:
         if command["do"] in NO_CLIENTS:
@@ -80,6 +80,6 @@ def objections(trace: Record, harness: Harness) -> list[str]:
             tokens, context = len(command["tokens"]), trace.config.context_len
             why = harness.refuses(trace, command)
             if tokens >= context:
-                why = f"the prompt has {tokens} tokens, not fewer than the context of {context}"
+                why = f"the prompt has {tokens} tokens, and must have fewer than {context}"
             reasons += [f"{command['rid']}: refused, {why}"] if why else []
     return reasons

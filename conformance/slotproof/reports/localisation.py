@@ -1,8 +1,8 @@
-"""Fault localization: the transitions of the last iteration that may be wrong.
+"""Fault localization: transitions that the engine may have got wrong in the last iteration.
 
-The spec defines the fields written by each transition. If a field differs from the spec, a
-transition failed to write the field, or another transition wrote a wrong value. For each
-transition, the report also names the engine's methods, if known.
+The spec defines which fields each transition writes. If a field differs from the spec, a transition
+failed to write the field, or some transition wrote a wrong value. For each transition, the report
+also names the engine methods that carry out the transition, if they are known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotproof_model.text.render import guard
 MOST = 3
 """Maximum number of suspects in a report."""
 
-DIFFERS = "the answer differs from the answer without a cache"
+DIFFERS = "the answer differs from the answer of a run without a cache"
 _POOLS = ("full.", "swa.")
 
 Event = dict[str, Any]
@@ -36,7 +36,7 @@ class Suspects:
 
     why: str
     how: str
-    """Relation between symptom and transitions, as words before the names of the transitions."""
+    """Relation of the symptom to the transitions, printed before them, such as ``written by``."""
     events: tuple[str, ...]
     """Transitions with their requests, as ``T-REJECT r2``, in order and without repetition."""
     also: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ class Suspects:
 
 
 def suspects(view: View) -> list[Suspects]:
-    """Return the suspects, the most certain first. Return none without a violation, after a crash,
-    or if only the engine's own check is wrong."""
+    """Return the suspects, the most certain first. Return an empty list if nothing is violated, if
+    the engine crashed, or if only the engine's own check is wrong."""
     if not view.trace.violations or not view.steps[-1].ran:
         return []
     events = [event for event in view.last_events if event["transition"] in TRANSITIONS]
@@ -95,7 +95,7 @@ def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:
             last = [event for event in moved if event["transition"] == at["at"]][-1:]
             names = _names(last) or (at["at"],)
             also = tuple(event for event in _names(moved) if event not in names)
-            yield Suspects(why, "last moved by", names, also)
+            yield Suspects(why, "last changed by", names, also)
 
 
 def _field(why: str, name: str, events: list[Event]) -> Iterator[Suspects]:
@@ -108,7 +108,7 @@ def _field(why: str, name: str, events: list[Event]) -> Iterator[Suspects]:
     at = len(writes) - 1 - writes[::-1].index(True)
     (writer,), after = _names([events[at]]), _names(events[at + 1 :])
     if after:
-        yield Suspects(why, f"{writer} writes the field, or one of these undid the write:", after)
+        yield Suspects(why, f"{writer} wrote the field wrongly, or one of these undid it:", after)
     else:
         yield Suspects(why, "written by", (writer,))
 
@@ -177,13 +177,13 @@ def _fills(event: Event) -> bool:
 
 
 def _samples(event: Event) -> bool:
-    """Return True if the event appends to the output, and does not just set the output's length."""
+    """Return True if the event appends tokens to the output, instead of setting its length."""
     known = TRANSITIONS[event["transition"]]
     return _writes(event, req.output.name) and known.becomes(req.output) is None
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
-    """Return True if the event concerns the actor. A rejected request also concerns its session."""
+    """Return True if the event is about the differing actor, or rejects a turn of that session."""
     request, session = event.get("request"), differs.get("session")
     if session is None:
         return bool(request == differs["rid"])

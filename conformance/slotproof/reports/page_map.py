@@ -1,4 +1,4 @@
-"""Owner of each page of a pool, iteration by iteration."""
+"""Owners of each page of a KV pool, iteration by iteration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from slotproof.support import bounds
 from slotproof.traces.runs import Run, count, joined, runs_in, text
 
 SINGLY = 160
-"""Largest pool drawn page by page. In larger pools, neighbors with one history share a cell."""
+"""Largest pool drawn page by page. In larger pools, neighbors with equal histories share a cell."""
 
 FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = TERMS
 LOST, SHARED, STALE = "lost", "shared", "stale"
-"""A page without an owner. A page with two owners. A page read by a row without a lock."""
+"""Wrong pages: without an owner, with two owners, or read by a row although no lock protects it."""
 _LABELS = {EVICTABLE: "tree", PROTECTED: "lock", LOST: "?"}
 
 
@@ -66,7 +66,7 @@ class Cell:
 
 
 def state_of(cell: Cell, count: int) -> str:
-    """Return a phrase with the owners and readers of ``cell``, for a subject of ``count`` pages."""
+    """Return a predicate with the owners and readers of ``cell``, for a subject of some pages."""
     belong = "belongs" if count == 1 else "belong"
     it, they = ("it", "it") if count == 1 else ("them", "they")
     readers = f"{names(cell.readers)} {'read' if len(cell.readers) > 1 else 'reads'} {it}"
@@ -102,7 +102,7 @@ class PageMap:
 
     @property
     def wrong(self) -> list[Cell]:
-        """Pages with two owners or none, or read without protection."""
+        """Pages that have two owners or none, or that are read without protection."""
         return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
@@ -123,7 +123,7 @@ class _Iteration:
 
 
 def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[PageMap | None], str]:
-    """Return a map per frame, None if the frame has no pages. Also return why no map is drawn."""
+    """Return a page map, or None, for each frame. Also return the reason if no map is drawn."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
     nothing: list[PageMap | None] = [None] * len(frames)
@@ -134,7 +134,7 @@ def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pa
     try:
         return list(_drawn(frames, pool, page_size, size)), ""
     except _TooMany:
-        return nothing, "there is too much to draw: shrink the trace"
+        return nothing, "the trace has too many pages and iterations to draw: shrink the trace"
 
 
 def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[PageMap | None]:
@@ -174,8 +174,8 @@ def _few(cells: int) -> None:
 
 
 def _whole(owned: Iterable[Run], size: int) -> Run | None:
-    """Return the first and last page of the pool. Engines number pages from 0 or from 1. If both
-    fit, return the range of the pages seen, or None if the range exceeds the pool."""
+    """Return the first and last page of the pool. Engines number pages from 0 or 1. Unless only one
+    numbering fits, return the range of the owned pages, or None if the range exceeds the pool."""
     if not owned:
         return None
     low, high = min(first for first, _ in owned), max(last for _, last in owned)
@@ -239,8 +239,8 @@ def _holdings(
 def _groups(
     stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]
 ) -> list[tuple[list[Run], int]]:
-    """Return the runs of each cell and the index of a stretch with its history. A small pool has a
-    cell per page, a large one a cell per history. Unowned pages outside the pool are left out."""
+    """Return each cell's page runs, and a stretch index that gives the cell's history. A small pool
+    has a cell per page, a large pool one per history. Unowned pages outside a pool are left out."""
     owned = {index for iteration in seen for index in iteration.owned}
     low, high = whole or (1, 0)
     drawn = [i for i, (first, _) in enumerate(stretches) if low <= first <= high or i in owned]

@@ -1,8 +1,8 @@
 """A trace as Markdown for an issue, and as one HTML file that is ready to print and needs no other
 file.
 
-A trace is untrusted. The templates escape all of its text and put none of it into the script. The
-file's content security policy allows only the script with the known hash.
+A trace is untrusted. The templates escape all text of a trace, and put none of it into the script.
+The HTML file's content security policy allows only slotproof's script, identified by its hash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slotproof.support.terminal import plain
 from slotproof.traces.record import place
 
 MOST = 400
-"""Maximum number of steps in the HTML file, counted from the end, so that browsers can open it."""
+"""Maximum number of steps in an HTML file, so that browsers can open it. The last steps remain."""
 
 
 def html(view: View, path: str = "TRACE") -> str:

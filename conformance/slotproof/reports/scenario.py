@@ -28,7 +28,7 @@ ENGINE = "SLOTPROOF_ENGINE"
 
 @dataclass(frozen=True, repr=False)
 class Happened:
-    """Result of a command. Its ``repr`` is the command's lines in a trace. Lengths are in tokens.
+    """Result of a command. Its ``repr`` is the command's part of a trace's text. Lengths: tokens.
 
     >>> with Scenario("reference") as engine:
     ...     engine.open("s1")
@@ -79,12 +79,12 @@ class Scenario:
 
     ``engine`` is an ``--engine`` argument. ``config`` has fields of the protocol's configuration,
     with defaults for missing fields. ``profile`` overrides the engine's own profile. ``patches``
-    are known bugs to repair. ``step_timeout`` is in seconds.
+    names the known bugs to repair. ``step_timeout`` is in seconds.
 
-    Every command returns a :class:`Happened`, and raises :class:`Violated`, an ``AssertionError``,
-    if it breaks a clause of the spec. With ``raises=False`` the result has the violations instead,
-    and the scenario can continue. Raises :class:`EngineUnusable` if the engine can't start or can't
-    run a command, and ``ValueError`` for an invalid configuration or command.
+    Every command returns a :class:`Happened`. If the engine breaks a clause of the spec, the method
+    raises :class:`Violated`, an ``AssertionError``. With ``raises=False`` the result has the
+    violations instead, and the scenario can continue. Raises :class:`EngineUnusable` if the engine
+    can't start or run a command, and ``ValueError`` for an invalid configuration or command.
 
     >>> with Scenario("reference:22213-double-count", raises=False) as engine:
     ...     _ = engine.open("s1"), engine.submit("r1", "s1", [5, 6, 7], max_new=0)
@@ -129,17 +129,17 @@ class Scenario:
         profile: str | None = None,
         patches: Sequence[str] = (),
     ) -> Scenario:
-        """Return a scenario on the engine named in the environment, by default on ``found_on``.
+        """Return a scenario on the engine named by ``SLOTPROOF_ENGINE``, or else on ``found_on``.
 
-        A trace may come from a stranger. The default is therefore started only if it is the
+        A trace may come from a stranger. ``found_on`` is therefore started only if it names the
         reference engine or a mutant. Raises :class:`EngineUnusable`.
         """
         __tracebackhide__ = True
         engine = os.environ.get(ENGINE)
         if not engine and not is_ours(found_on):
             raise EngineUnusable(
-                f"this was found on {found_on!r}, which a file does not start by itself: "
-                f"set {ENGINE}={plain(shlex.quote(found_on))}, or name another engine in it"
+                f"this trace was found on {found_on!r}, which a test does not start by itself: "
+                f"set {ENGINE}={plain(shlex.quote(found_on))}, or set it to another engine"
             )
         text = engine or found_on
         return cls(text, config, seed=seed, profile=profile, patches=patches)
@@ -241,7 +241,7 @@ class Scenario:
         return self.do({"do": "retract"})
 
     def accept(self, rid: str, tokens: int) -> Happened:
-        """Set how many tokens the request's next speculative round accepts, if the round can."""
+        """Make the request's next speculative round accept this number of tokens, if possible."""
         return self.do({"do": "accept", "rid": rid, "tokens": tokens})
 
     def draft(self, rid: str, allocate: int, commit: int) -> Happened:

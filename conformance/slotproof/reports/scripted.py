@@ -1,7 +1,7 @@
 """A trace as a pytest file of literal calls. The test fails on a build with the bug.
 
-The trace's engine is in the file only as a string. By itself the file starts only the reference
-engine or a mutant. Its user must ask for any other engine.
+The trace's engine is in the file only as a string. By itself the test starts only the reference
+engine or a mutant. To run another engine, the user names the engine in ``SLOTPROOF_ENGINE``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotproof.traces.record import Record
 
 
 def render(trace: Record) -> str:
-    """Return the file. The trace's data appears in it only as literals and comments. Raises
+    """Return the file's text. The trace's data appears only in literals and comments. Raises
     :class:`NoForm`."""
     if trace.recorded is not None:
         raise NoForm("the commands of a log can't be run again")

@@ -48,12 +48,12 @@ def headline(view: View) -> str:
 
 
 def _in_flight(view: View) -> str:
-    """Return a sentence for INV-INFLIGHT that names the side without the turn, or "" if spec and
-    engine agree on the flag."""
+    """Return a sentence that says if only the engine or only the spec has a turn in flight. Return
+    "" if both agree."""
     for at in view.steps[-1].differs:
         if at.get("variable") == "session.inflight" and "engine" in at:
             if at["engine"]:
-                return f"The engine reports a turn of {at['session']} in flight, but none is"
+                return f"The engine reports a turn of {at['session']} in flight, but none exists"
             return f"A turn of {at['session']} is in flight, but the engine reports none"
     return ""
 
@@ -80,17 +80,17 @@ def kind(view: View) -> str:
     if not clauses:
         return ""
     if "INV-ALIVE" in invariants:
-        return "The engine did not survive the last command, so no state follows it."
+        return "The engine did not survive the last command, so the trace ends without a state."
     if wrong & {LOST, SHARED} or any(violation.conjunct == "equation" for violation in violations):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
     if invariants & _POINTERS:
-        return "A row points to memory that no lock protects, so other requests may overwrite it."
+        return "A row points to KV that no lock protects, so other requests may overwrite this KV."
     if clauses <= CONTRACT:
         return "No page is lost or shared. A client gets a wrong message or answer."
     if all(bad.reporting for bad in violations) and "INV-CHECKER.verdict" not in clauses:
         return "No page is lost or shared. Only the counts that the engine reports are wrong."
     if not maps:
-        return "No count of the memory is wrong. The trace does not have the owners of pages."
+        return "No memory count is wrong. The trace does not have the owners of the pages."
     return "Every page has one owner. No memory is lost, but the engine uses some memory wrongly."
 
 

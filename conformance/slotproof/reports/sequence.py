@@ -20,7 +20,7 @@ _WAYS = {
     Move.LOCK: ("tree", "turn"),
     Move.EVICT: ("tree", "pool"),
 }
-"""Source and target of the arrow for each memory move. If several apply, the first counts."""
+"""Source and target of the arrow for a memory move. A transition's first listed move counts."""
 
 
 def _way(transition: Transition) -> tuple[str, str]:

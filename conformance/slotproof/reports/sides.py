@@ -18,7 +18,7 @@ from slotproof.traces.frames import ACTORS
 from slotproof.traces.record import Row, rows_of
 
 _NUMBERING = {"row"}
-"""Fields that each build may number in its own way."""
+"""Fields with numbers that each build may assign in its own way."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
 
 
 def differences(a: Side, b: Side) -> list[Difference]:
-    """Return the commands with different results. Numbers of rows and pages are not compared."""
+    """Return the commands with different results. Row numbers and page numbers are not compared."""
     result = []
     for index, (row, other) in enumerate(zip_longest(a.rows, b.rows)):
         if row is None or other is None:

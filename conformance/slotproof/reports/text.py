@@ -25,7 +25,7 @@ from slotproof.traces.frames import ACTORS
 from slotproof.traces.record import Record, Row
 
 SAID = 12
-"""Maximum number of a failed driver's output lines to show. The trace file has more lines."""
+"""Maximum number of output lines to show from a failed driver. The trace file has more lines."""
 
 
 def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -> str:
@@ -97,7 +97,7 @@ def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
 
 
 def in_all(trace: Record) -> str:
-    """Return the number of commands. For a trace from a log, return its place in the log."""
+    """Return the number of commands in words, or the place in the log for a trace from a log."""
     if trace.recorded is not None:
         return f"at {trace.recorded.where}" if trace.violations else f"up to {trace.recorded.where}"
     return f"in {commands(len(trace.rows))}"
@@ -117,9 +117,9 @@ def as_if(trace: Record) -> str:
 
 
 def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
-    """Yield a line per command, then lines with its transitions and the values that changed.
+    """Yield a line per command, followed by lines with its transitions and the changed values.
 
-    ``before`` is the number of earlier commands not shown. ``previous`` is the last such row.
+    ``before`` is the number of earlier commands not shown. ``previous`` is the row of the last one.
     """
     previous = previous or Row({})
     for number, row in enumerate(rows, before + 1):
@@ -139,7 +139,7 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
         for frame in row.frames[-1:]:
             for name, figures in frame.pools.items():
                 share = frame.shares.get(name)
-                # The engine's own check reports other terms than ownership.
+                # The terms of the engine's own check differ from the terms by ownership.
                 if share and any(figures.get(key) not in (None, share[key]) for key in share):
                     yield f"       {name}, by ownership: {_equation(figures | share)}"
         for kind in ("slots", "requests"):

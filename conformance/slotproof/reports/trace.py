@@ -56,10 +56,10 @@ def load_trace(path: str | Path, to_run: bool = True) -> Trace:
     """Read a trace from a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that
     names the file. With ``to_run``, a trace from a log is refused, because it can't be run.
 
-    >>> load_trace("nowhere.itf.json")
+    >>> load_trace("nowhere.itf.json")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    slotproof.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
+    slotproof.traces.itf.BadTrace: nowhere.itf.json: No such file or directory; ...
     """
     return Trace(**vars(itf.load(path, to_run)))
 

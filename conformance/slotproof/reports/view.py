@@ -43,14 +43,14 @@ class Actor:
 
 @dataclass
 class Step:
-    """A row of a report: one iteration, or a command without one. ``View`` sets the last fields."""
+    """Row of a report: an iteration, or a command that ran none. ``View`` sets the last fields."""
 
     index: int
     """Index of the step in the trace, from 0."""
     number: int
     """Number of the command, from 1."""
     part: int
-    """Number of the iteration within its command, from 1. 0 if it is the command's only one."""
+    """Number of the iteration within its command, from 1. 0 for a command's only iteration."""
     says: str
     """Command in words. For one of several iterations, ``scheduler iteration 2 of 3``."""
     ran: bool
@@ -97,7 +97,7 @@ class Step:
 
     @property
     def wrongly(self) -> bool:
-        """True if the engine's own check reports ok despite lost memory, or a leak without any."""
+        """True if the engine's check reports ok despite lost memory, or reports a false leak."""
         known = [pool.owned for pool in self.pools if pool.owned is not None]
         right = all(owned.adds_up for owned in known) and not any(map(self.hidden, self.pools))
         verdict = self.check.get("verdict")
@@ -168,8 +168,8 @@ class View:
     def wrong(self) -> dict[str, list[str]]:
         """Messages of the violated clauses, by the transition that each clause names.
 
-        A clause about a wrong variable names the actor's last transition, or the last one that
-        changed the pool's count. The transition is left out if it cannot be the only cause.
+        A clause about a wrong variable names the actor's last transition, or the last transition
+        that changed the pool's count. A transition that can't be the only cause is left out.
         """
         names = [event["transition"] for event in self.last_events]
         reasons: dict[str, list[str]] = {}
@@ -181,7 +181,7 @@ class View:
     def _steps(self) -> Iterator[Step]:
         profile = PROFILES.get(self.trace.profile)
         held = profile is not None and profile.choices["loan"] != "uncached"
-        # The engine is empty before the first step. A log that begins later has its first counts.
+        # Before its first step an engine is empty. A log that begins later uses its first counts.
         frames = (frame for row in self.trace.rows for frame in row.frames if self.before)
         previous = next((frame for frame in frames if frame.pools), Frame())
         index = count()
@@ -209,7 +209,7 @@ class View:
 
 
 def _writes(violation: Violation, names: list[str]) -> bool:
-    """Return True if the named transition writes the variable, and writes a pool's count alone."""
+    """Return True if the named transition writes the variable. A count may have no other writer."""
     moves = {
         name
         for name in names

@@ -1,6 +1,6 @@
 """Broken clauses and guards in plain words: a sentence for each.
 
-A test checks that every clause and guard of the spec has one.
+A test checks that every clause and guard of the spec has a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CLAUSES = {
     "INV-SUM-FULL.equation": "The owners' tokens do not add up to the pool's total",
     "INV-SUM-FULL.reported": "The engine's reported terms do not add up to the pool's total",
     "INV-SUM-SWA.equation": "The owners' tokens do not add up to the sliding-window pool's total",
-    "INV-SUM-SWA.reported": "The engine's reported terms do not add up to the sliding-window pool",
+    "INV-SUM-SWA.reported": "The engine's terms do not add up to the sliding-window pool's total",
     "INV-ALIVE.crash": "The engine crashed",
     "INV-ALIVE.hang": "The engine did not answer in time",
     "INV-OWNER.lost": "A page has no owner",
@@ -28,7 +28,7 @@ CLAUSES = {
     "INV-PROGRESS.starved": "A request stays unanswered long after the last command",
     "INV-PROGRESS.discarded": "A session's KV was discarded, but no memory and no row was short",
     "INV-MATCH.all": "A match found a shorter prefix of the prompt than the prefix tree holds",
-    "INV-MATCH.prompt": "The prompt of a decoding plain request is missing from the prefix tree",
+    "INV-MATCH.prompt": "A plain request decodes, but its prompt is missing from the prefix tree",
     "INV-MATCH.left": "A plain request ended, and its computed KV is missing from the prefix tree",
     "INV-REUSE.all": "An unused page can never be allocated again",
     "INV-REUSE.unused": "A page can be allocated while it is in use",
@@ -63,7 +63,7 @@ CLAUSES = {
     "INV-ORDER.req": "A turn's lengths are out of order: prefix, committed, allocated, row width",
     "INV-LOCK.count": "A tree page does not have one lock for each prefix that covers it",
     "INV-ROWS.equation": "The free rows and the rows in use do not add up to all rows",
-    "INV-ROWS.present": "A slot has no row, an absent slot has one, or free rows are negative",
+    "INV-ROWS.present": "A slot has no row, an absent slot has a row, or under 0 rows are free",
     "INV-ROWS.twice": "A row is in the free list twice, is both free and in use, or has two users",
     "INV-CURSOR.given_back": "A row owns a page below the window cursor, or lacks a page above it",
     "INV-INFLIGHT.one": "A session has two unfinished turns at once",
@@ -93,7 +93,7 @@ CLAUSES = {
     "INV-COVER.req": "A request has KV beyond its known tokens",
     "INV-OWNER.exactly_one": "A page has no owner, or more than one",
     "INV-OWNER.counted": "A page has a negative number of owners of one kind",
-    "INV-OWNER.placed": "A page is at a position of a row that is no page boundary",
+    "INV-OWNER.placed": "A row has a page at a position that is not a page boundary",
     "INV-OWNER.full": "The pages owned by a row are not the pages of its private tokens",
     "INV-OWNER.swa": "The sliding-window pages owned by a row are not those of its private tokens",
     "INV-OWNER.range": "A page that is not in the pool has an owner",
@@ -103,7 +103,7 @@ CLAUSES = {
     "INV-BACKED.swa_private": "A private position within the window has no sliding-window page",
     "INV-PIN.counted": "A page has a negative number of locks",
     "INV-PIN.tree": "A locked page is not in the prefix tree",
-    "INV-PIN.mine": "A lock covers a page that is not in the prefix of its owner",
+    "INV-PIN.mine": "A lock covers a page that is not in the prefix of the lock's owner",
     "INV-PIN.full_covers": "A page of a prefix in use is not locked",
     "INV-PIN.swa_covers": "A sliding-window page of a prefix in use is not locked",
     "INV-PIN.full": "The protected count differs from the number of tokens in locked pages",
@@ -112,12 +112,12 @@ CLAUSES = {
     "INV-PLACE.full_injective": "A row has the same page at two positions",
     "INV-PLACE.swa_injective": "A row has the same sliding-window page at two positions",
     "INV-LOCK.slot": "A slot has no tree lock, or a tree lock exists without a slot",
-    "INV-LOCK.req": "A request that should have its own tree lock has none, or the reverse",
+    "INV-LOCK.req": "A request lacks its own tree lock, or has a tree lock that it should not have",
     "INV-LOCK.covered": "The tree protects fewer tokens than a prefix in use has",
     "INV-LOCK.bounded": "The tree protects more tokens than all prefixes in use have together",
     "INV-LOCK.swa_bounded": "The tree protects more window tokens than all prefixes in use have",
     "INV-DRAIN.drained": "No session or request is left, but memory or rows are used or locked",
-    "INV-DRAIN.closed": "The last session is closed, but not only the tree holds memory",
+    "INV-DRAIN.closed": "The last session is closed, but memory is held outside the prefix tree",
     "INV-ABSENT.session": "A session that is not open has a slot, a turn in flight or a history",
     "INV-ABSENT.slot": "A slot that does not exist has KV, or is on loan",
     "INV-ABSENT.req": "A request that does not exist has a phase or tokens",
@@ -149,7 +149,7 @@ CLAUSES = {
     "INV-HISTORY.begins": "A session was opened with a history that is not empty",
     "INV-LIFE-STEP.kind": "A turn became a request without a session, or the reverse",
     "INV-LIFE-STEP.prompt": "The prompt of a request without a session changed",
-    "INV-LIFE-STEP.begins": "A request began in another phase than waiting",
+    "INV-LIFE-STEP.begins": "A request began in a phase other than waiting",
     "INV-LIFE-STEP.matched": "A request was matched after it had run, without waiting first",
     "INV-LIFE-STEP.runs": "A request runs without having been matched",
     "INV-LIFE-STEP.parked": "A request was parked before it had run",
@@ -173,16 +173,16 @@ CLAUSES = {
     "INV-LOCK-STEP.falls": "More tokens lost protection than were unlocked",
     "INV-LOCK-STEP.swa_rises": "More sliding-window tokens became protected than were newly locked",
     "INV-LOCK-STEP.swa_falls": "More sliding-window tokens lost protection than were unlocked",
-    "INV-LOCK-STEP.window": "A match does not protect the sliding window before its end",
+    "INV-LOCK-STEP.window": "A match does not protect the sliding window before its prefix's end",
     "INV-PUBLISH-STEP.turn": "A turn that never ran published KV to the prefix tree",
-    "INV-PUBLISH-STEP.plain": "A request without a session published KV at its end without running",
+    "INV-PUBLISH-STEP.plain": "A request without a session published KV at its end but never ran",
     "INV-PUBLISH-STEP.committed": "More KV was published to the tree than was computed",
     "INV-PUBLISH-STEP.swa_committed": "More sliding-window KV was published than was computed",
     "INV-STEP.unknown": "The engine reports an event that the spec does not have",
     "INV-CHECKER.counted": "The engine's own check counts a request twice, or not at all",
     "INV-CHECKER.level": "The engine's own check logs more, or less, than its log level requires",
     "INV-CHECKER.dump": "The engine's own check failed, and did not log its lines",
-    "INV-ANSWER.stop": "An answer with the reason stop does not end with a stop token",
+    "INV-ANSWER.stop": "An answer with the finish reason stop does not end with a stop token",
     "INV-ANSWER.reason": "An answer reports a wrong finish reason",
     "INV-SESSION.opened": "An open did not open its session, or a session opened without an open",
     "INV-SESSION.closed": "A session was closed without a close or a timeout, or closed twice",
@@ -212,7 +212,7 @@ GUARDS: Mapping[str, str] = {
     "idle": "no turn of the session is in flight",
     "k": "the round commits no more KV than is allocated",
     "keeps": "the profile preserves the slot of a retracted turn",
-    "m": "the match is whole pages, and leaves the reserve of the prompt to compute",
+    "m": "the match covers whole pages, and leaves the prompt's reserve to be computed",
     "matched": "the request was matched, and has not run since",
     "matched T-EXTEND": "the request is matched or parked",
     "n": "a whole number of pages is evicted",
@@ -269,8 +269,8 @@ GUARDS: Mapping[str, str] = {
     "window T-RESTORE": "the slot still has the KV of its sliding window",
     "wipes": "the profile drops the slot of a retracted turn",
 }
-"""Conditions of a guard, by name of the conjunct. A name with a transition overrides the general
-one."""
+"""Conditions of guards, by conjunct name. An entry for a conjunct of one transition overrides the
+entry for the conjunct's name alone."""
 
 
 def clause_words(violation: Violation) -> str:

@@ -1,4 +1,4 @@
-"""Replays of findings in fresh processes, without earlier examples."""
+"""Replay of findings: each in a fresh process that has run no earlier example."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tried(
     findings: Sequence[Finding],
     tell: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Finding]:
-    """Replay each finding in a fresh process, and note in its trace if it does not reproduce.
+    """Replay each finding in a fresh process. Note in the trace if the finding does not reproduce.
 
     Ctrl-C, or an engine that does not start, leaves the remaining findings unchanged.
     """
@@ -34,7 +34,7 @@ def tried(
 
 
 def _shows(spec: EngineSpec, finding: Finding, after: bool = False) -> bool:
-    """Return True if the trace reproduces. ``after``: run the preceding example first."""
+    """Return True if the finding reproduces. ``after``: run the preceding example first."""
     trace = finding.trace
     if after and not finding.before:
         return False

@@ -1,9 +1,9 @@
 """Configurations of a run: a covering array of the features offered by an engine.
 
-Bugs occur where two or three features meet. ``FEATURES`` has the levels of each feature. ``FIELDS``
-computes fields of a configuration from levels. ``CONSTRAINTS`` excludes combinations of levels. An
-array of strength two has each possible pair of levels in at least one configuration. An array of
-strength three has each triple.
+Bugs occur where two or three features meet. ``FEATURES`` lists the levels of each feature.
+``FIELDS`` computes fields of a configuration from levels. ``CONSTRAINTS`` excludes combinations of
+levels. An array of strength two has each possible pair of levels in at least one configuration. An
+array of strength three has each possible triple.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Levels = tuple[Any, ...]
 Row = dict[str, Any]
 
 NAMES = {2: "pairs", 3: "triples"}
-"""Name of an array by its strength. Its configurations are ``pairs-01``, ``pairs-02``, …"""
+"""Name of an array, by strength. The configurations of ``pairs`` are ``pairs-01``, …"""
 
 WAYS = tuple(sorted(CHOSEN - {"overlap"}))
-"""Choices of vLLM's profile that an engine makes together, or not at all."""
+"""Choices of vLLM's profile. An engine makes all of them, or none."""
 FEATURES: dict[str, Levels] = {
     "page_size": (1, 4, 16),
     "pool": ("roomy", "context", "context - page", "context + page"),
@@ -89,8 +89,8 @@ FIELDS: dict[str, Callable[..., Any]] = {
     "chunk": chunk_tokens,
     "rows": lambda max_running, spare_rows: max_running + spare_rows,
 }
-"""Configuration fields computed from features. A function's parameters name its features. Features
-used by no function are fields themselves."""
+"""Functions that compute configuration fields from features. A function's parameters name its
+features. A feature that no function uses is itself a field."""
 
 
 CONSTRAINTS: tuple[Callable[..., bool], ...] = (
@@ -100,11 +100,11 @@ CONSTRAINTS: tuple[Callable[..., bool], ...] = (
     lambda chunk, mixed: chunk != "none" or not mixed,
     lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,
 )
-"""Tests on levels. They exclude combinations that no engine can run, or that add nothing."""
+"""Tests on levels. The tests exclude combinations that no engine can run, or that add nothing."""
 
 
 TOGETHER = ("page_size", "window", "draft")
-"""Sizes that interact. Any array has each triple of their levels."""
+"""Sizes that interact. Every array has each triple of levels of these sizes."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Array:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """Features with only one offered level, and this level."""
+        """Features with a single offered level, mapped to this level."""
         return {name: every[0] for name, every in self.levels.items() if len(every) == 1}
 
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
-        """Return the number of tuples of ``size`` levels in these configurations, and in all."""
+        """Return how many tuples of ``size`` levels ``names`` cover, and how many exist."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
         tables = [
             _table(test, self.levels) for engine in self.offered for test in constraints(engine)
@@ -145,7 +145,7 @@ class Array:
 
 
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
-"""Features read by a condition, and their allowed levels."""
+"""Features read by a condition, and the combinations of their levels that the condition allows."""
 
 
 def _table(condition: Condition, levels: Mapping[str, Levels]) -> Table:
@@ -156,7 +156,7 @@ def _table(condition: Condition, levels: Mapping[str, Levels]) -> Table:
 def _projected(
     of: tuple[str, ...], table: list[tuple[Any, ...]], features: tuple[str, ...]
 ) -> tuple[list[int], set[tuple[Any, ...]]]:
-    """Return the indices in ``features`` of a condition's features, and the allowed levels."""
+    """Return the condition's features, as indices in ``features``, and their allowed levels."""
     shared = [name for name in of if name in features]
     columns = [of.index(name) for name in shared]
     able = {tuple(combination[column] for column in columns) for combination in table}
@@ -164,7 +164,7 @@ def _projected(
 
 
 def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
-    """Return an array of the levels that all engines offer. Raises :class:`BadConfig` if empty."""
+    """Return an array for all engines. Raises :class:`BadConfig` if they share no configuration."""
     made = levels(offered[0])
     for other in offered[1:]:
         theirs = levels(other)
@@ -217,7 +217,7 @@ def levels(offered: Capabilities) -> dict[str, Levels]:
 
 
 def _named(offered: Capabilities, made: Mapping[str, Levels]) -> dict[str, Levels]:
-    """Return sizes that an engine lists and that no levels produce. They become features."""
+    """Return sizes listed by the engine that no levels produce. These sizes become features."""
     return {
         name: _some((), values)
         for name, make in FIELDS.items()
@@ -237,7 +237,7 @@ def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
 
 
 Condition = tuple[Callable[..., bool], tuple[str, ...]]
-"""A test, and the features for its parameters."""
+"""A test on levels, and the features whose levels are passed to the test."""
 
 
 def constraints(offered: Capabilities) -> Iterator[Condition]:
@@ -289,7 +289,7 @@ def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength:
 def _condition(
     test: Callable[..., bool], needs: tuple[str, ...], first: Row, several: Mapping[str, Levels]
 ) -> dict[str, Any]:
-    """Return a condition for the generator. Features with one level are left out."""
+    """Return a condition in the generator's form. Features with a single level are left out."""
 
     def evaluate(row: Row) -> bool:
         return test(*((first | row)[name] for name in needs))

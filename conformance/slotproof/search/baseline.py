@@ -1,8 +1,8 @@
-"""A baseline: accepted findings in groups, in a file for the team's repository.
+"""A baseline: accepted findings, grouped by bug, in a file for the team's repository.
 
 A group stands for one bug and gives the reason for accepting the bug. The group lists the
-identities seen for the bug, and traces stored beside the file. ``slotproof gate`` does not fail on
-these findings.
+identities of the bug's findings, and the bug's traces, stored beside the file. ``slotproof gate``
+does not fail on these findings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slotproof_model.spec.invariants import INVARIANTS
 
 VERSION = 2
 TO_EXPLAIN = "to be explained"
-"""Reason of a group added by a run."""
+"""Placeholder for the reason in a group that a run added."""
 _NAME_CHARS = 100
 
 Identity = Annotated[str, Field(pattern=r"^INV-[A-Z-]+\.[a-z_]+@[A-Za-z_-]+(:[A-Za-z0-9_-]*)?$")]
@@ -36,13 +36,12 @@ _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._@-]{{0,{_NAME_CHARS - 1}}}$"
 
 
 class BadBaseline(ValueError):
-    """A file that is not a baseline. The message is one line and names the wrong entry or line."""
+    """Error: a file is no baseline. The message is one line and names the wrong entry or line."""
 
 
 @shape
 class Grouped(TypedDict):
-    """Fields of a group: the reason for accepting its bug, a pattern of engine names, and the
-    identities and traces seen."""
+    """Fields of a group: reason, pattern of engine names, and the identities and traces seen."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     reason: NotRequired[Text]
@@ -84,7 +83,7 @@ class Group:
         return re.fullmatch(pattern, engine, re.DOTALL) is not None
 
     def lists(self, mark: Mark) -> bool:
-        """Return True if the group has this identity, or a stall or crash with the same message.
+        """Return True if the group lists this identity, or a stall or crash with the same message.
 
         >>> group = Group("idle", seen_as=("INV-PROGRESS.stalled@T-REFUSE:full-idle",))
         >>> stall = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
@@ -112,7 +111,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Groups of all engines."""
+    """Groups for all engines, as read from a baseline file."""
 
     groups: tuple[Group, ...] = ()
     folder: Path = field(default=Path(), compare=False)
@@ -125,7 +124,7 @@ class Baseline:
                 self.trace(file)
 
     def trace(self, file: str) -> Trace:
-        """Return a trace of the baseline. Raises as :meth:`check` does."""
+        """Return a trace of the baseline. Raises ``BadTrace``, as :meth:`check` does."""
         path = self.folder / file
         trace = load_trace(path)
         if not trace.violations:
@@ -142,7 +141,7 @@ class Baseline:
         return [group for group in self.groups if group.covers(engine)]
 
     def with_seen(self, name: str, ids: Iterable[str], traces: Iterable[str] = ()) -> Baseline:
-        """Return a baseline with more identities and traces in the group of this name."""
+        """Return a baseline with these identities and traces added to the group ``name``."""
         return replace(
             self,
             groups=tuple(
@@ -158,7 +157,7 @@ class Baseline:
         )
 
     def with_new(self, cause: str, engine: str) -> Baseline:
-        """Return a baseline with an empty group for a new cause, to be explained by the team."""
+        """Return a baseline with an empty group added for a cause. The team adds the reason."""
         taken = {group.name for group in self.groups}
         stem = slug(cause, _NAME_CHARS - 10, also="@_")
         names = (stem if not n else f"{stem}-{n + 1}" for n in range(len(taken) + 1))
@@ -175,7 +174,8 @@ def load(path: Path) -> Baseline:
     slotproof.search.baseline.BadBaseline: nowhere.json: No such file or directory; ...
     """
     if not path.exists():
-        raise BadBaseline(f"{path}: No such file or directory; create it with --update")
+        new = f"write a baseline with `slotproof gate {path} --engine ENGINE --update`"
+        raise BadBaseline(f"{path}: No such file or directory; check the path, or {new}")
     try:
         data = jsontext.read(path, bounds.BASELINE_BYTES)
     except jsontext.BadJson as bad:
@@ -201,7 +201,7 @@ def load(path: Path) -> Baseline:
                 raise BadBaseline(f"{where}: the trace {trace!r} is outside the baseline's folder")
         group = Group(**{**fields, "seen_as": names, "traces": traces})
         if any((other.name, other.engine) == (group.name, group.engine) for other in groups):
-            raise BadBaseline(f"{where}: {group.name} of {group.engine} is listed twice")
+            raise BadBaseline(f"{where}: the group {group.name} of {group.engine} is listed twice")
         groups.append(group)
     return Baseline(tuple(groups), path.parent)
 
@@ -223,7 +223,7 @@ def clauses() -> set[str]:
 
 
 def save(baseline: Baseline, path: Path) -> None:
-    """Write the file. The old file stays until the new one is complete. Raises ``OSError``.
+    """Write the baseline. An old file stays until the new file is complete. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> listed = Baseline((Group("noise", "#22213", seen_as=("INV-ONCE.reported@T-RESTORE",)),))

@@ -1,10 +1,10 @@
 """A campaign: search all configurations and shrink the findings, as far as the plan allows.
 
 Each round searches one batch of examples per configuration, then shrinks the violations that no
-earlier finding explains. Batches of one round do not share findings, so ``--jobs`` changes only the
-running time. With a time limit, each round reserves a share of the time for shrinking, because a
-finding is worth as much as its trace. A later round resumes the batches cut short. If the plan
-limits the number of findings, batches run one by one until the first finding.
+earlier finding explains. Batches of one round do not use each other's findings, so ``--jobs``
+changes only the running time. With a time limit, each round reserves time for shrinking, because a
+finding is only as useful as its trace. A later round resumes batches that were cut short. If the
+plan limits the number of findings, batches run one by one until the first finding.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Progress = Callable[[str, int, int], None]
 """Progress callback: name of the activity, examples or replays done, number in total."""
 
 SEARCHING = 0.7
-"""Share of the remaining time for the search of a round. The rest is reserved for shrinking."""
+"""Share of the remaining time that a round spends searching. The rest is reserved for shrinking."""
 LATE = 120.0
-"""Minimum seconds for shrinking at the end of a campaign whose plan has a ``floor``."""
+"""Minimum number of seconds for shrinking at the end of a campaign whose plan sets ``floor``."""
 REPLAYS, PER_EXAMPLE = 2000, 4
-"""Limit of replays for shrinking all findings: the larger of ``REPLAYS`` and ``PER_EXAMPLE`` times
-the planned examples. Four replays run about as many commands as one example."""
+"""Limit on replays for shrinking all findings: the larger of ``REPLAYS`` and ``PER_EXAMPLE`` times
+the number of planned examples. Four replays run about as many commands as one example."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ class Outcome:
     skipped: dict[str, str] = field(default_factory=dict)
     """Configurations refused by the engine, with reasons."""
     run: Counter[str] = field(default_factory=Counter)
-    """Examples run to their end, by configuration."""
+    """Number of examples run to their end, by configuration."""
     planned: dict[str, int] = field(default_factory=dict)
-    """Planned examples by configuration. Empty if the plan has a time limit only."""
+    """Number of planned examples by configuration. Empty if the plan has only a time limit."""
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     """Findings that the search did not recognise as accepted, the plainest first."""
     accepted: set[str] = field(default_factory=set)
     """Identities under which the search met accepted findings of a baseline."""
     first: tuple[int, int, float] | None = None
-    """Commands, examples and seconds up to the end of the round with the first violation."""
+    """Commands, examples and seconds spent up to the end of the round with the first violation."""
     replays: int = 0
     """Number of replays used for shrinking."""
     shown: Counter[str] = field(default_factory=Counter)
@@ -113,7 +113,7 @@ class Outcome:
     out_of_time: bool = False
     """True if the time ended before the planned examples were run."""
     unusable: str = ""
-    """Reason why the engine could not continue after a finding."""
+    """Reason why the engine could not continue after a finding, or empty."""
 
     @property
     def examples(self) -> int:
@@ -133,7 +133,7 @@ class Outcome:
 
 @dataclass
 class Collected:
-    """Findings by identity, and the identities that explain further violations."""
+    """Findings of a campaign by identity, and the identities that may explain later violations."""
 
     accepted: frozenset[str] = frozenset()
     """Identities of accepted findings. The campaign does not report them."""
@@ -141,9 +141,9 @@ class Collected:
     pending: dict[str, Finding] = field(default_factory=dict)
     """Findings of the current round, not yet shrunk."""
     known: list[Mark] = field(default_factory=list)
-    """Identities that findings had after shrinking, including accepted ones."""
+    """Identities of the findings added so far, including accepted findings."""
     met: set[str] = field(default_factory=set)
-    """Accepted identities that findings had after shrinking."""
+    """Identities of the accepted findings among the findings added so far."""
 
     def saw(self, finding: Finding) -> bool:
         """Store a finding before it is shrunk. Return True if its identity is new."""
@@ -161,14 +161,14 @@ class Collected:
             self.pending[small.id] = small
 
     def shrunk(self, findings: Sequence[Finding], smaller: Iterable[Finding]) -> None:
-        """End a round: add the shrunk findings, and drop the pending ones."""
+        """End a round: add the shrunk findings, and drop the pending findings."""
         for small in smaller:
             self.add(small)
         if findings:
             self.pending.clear()
 
     def add(self, small: Finding) -> None:
-        """Add a finding. Of two with one identity, prefer a minimal trace, then a short one."""
+        """Add a finding. For equal identities, prefer a minimal trace, then the shorter trace."""
         self.known.append(small.mark)
         if small.id in self.accepted:
             self.met.add(small.id)
@@ -178,7 +178,7 @@ class Collected:
         self.found[small.id] = shorter
 
     def reopen(self, ids: Iterable[str]) -> set[str]:
-        """Move findings back to the pending ones. Return the identities moved."""
+        """Move findings with these identities back to ``pending``. Return the identities moved."""
         again = set(ids) & self.found.keys()
         self.pending |= {name: self.found.pop(name) for name in again}
         return again
@@ -201,7 +201,7 @@ def _example(finding: Finding) -> tuple[str, int, str]:
 
 
 def groups(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Return one group per clause. In a group, findings with few transitions are shrunk first."""
+    """Return one group of findings per clause. In a group, those with few transitions are first."""
     order = sorted(
         findings,
         key=lambda finding: (
@@ -228,8 +228,8 @@ def run(
     """Run the plan. Ctrl-C or the time limit ends the search and returns the result so far.
 
     ``keep`` is called with all findings, the plainest first, after each new and each shrunk
-    finding. A caller that stores the findings loses none. ``workers`` run the tasks, by default on
-    ``engine`` in this process. The search ignores ``accepted`` findings.
+    finding. A caller that stores them in ``keep`` loses no finding. ``workers`` run the tasks, by
+    default on ``engine`` in this process. The search ignores ``accepted`` findings.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.protocol.config import CONFIGS
@@ -292,13 +292,13 @@ class _Campaign:
         self.schedule = Schedule(plan, list(self.blanks))
         self.outcome.planned = self.schedule.planned
         self.until = math.inf
-        """End of the time for searching in this round."""
+        """Time at which searching ends in this round."""
         self.findings = Collected(accepted.ids)
         self.waiting: list[Finding] = []
         """Findings to shrink once every configuration has run its ``FLOOR`` examples."""
 
     def stop(self) -> bool:
-        """Return True on Ctrl-C or if the time is over. Results in a journal need no time."""
+        """Return True on Ctrl-C or if the time is over. Results from a journal take no time."""
         late = self.clock.over() and not self.workers.memory
         return interrupts.arrived() or self.workers.over or late
 
@@ -331,7 +331,7 @@ class _Campaign:
         return planned and self.clock.over() and not self.schedule.done
 
     def rounds(self) -> None:
-        """Run round after round, or batch after batch up to the first finding."""
+        """Run rounds, or single batches up to the first finding if the plan limits findings."""
         while not (self.schedule.done or self.stop()):
             whole = self.few or self.below()
             self.until = self.clock.end if whole else self.clock.share(SEARCHING)
@@ -443,7 +443,7 @@ class _Campaign:
 
     def share(self, count: int) -> int:
         """Return the limit of replays for each of ``count`` findings. Until the last batch is
-        searched, half of the budget is reserved for later rounds."""
+        searched, half of the remaining replays are reserved for later rounds."""
         if self.few or self.plan.examples is None or not count:
             return self.plan.shrink
         most = max(REPLAYS, PER_EXAMPLE * self.plan.examples) - self.outcome.replays
@@ -451,9 +451,9 @@ class _Campaign:
 
 
 def possible(offered: Capabilities, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
-    """Return the configurations accepted by the engine, and note the refused ones with reasons.
+    """Return the configurations that the engine accepts. Store the refused ones in ``outcome``.
 
-    Raises :class:`EngineUnusable` if all are refused.
+    Raises :class:`EngineUnusable` if the engine refuses all configurations.
     """
     refused = {name: offered.refuses(config) for name, config in plan.configs.items()}
     possible = {name: config for name, config in plan.configs.items() if refused[name] is None}

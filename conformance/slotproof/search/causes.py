@@ -1,12 +1,12 @@
-"""Causes: findings of one bug, grouped.
+"""Causes: groups of findings that come from one bug.
 
-The clause violated first depends on the other events of an iteration, so one bug has many
-identities. Two findings share a cause if one patch of a known bug removes both
-(:mod:`slotproof.search.patches`), but not if it removes only one. The remaining findings all share
-a cause if the build differs in one method from a base without them. Otherwise, crashes and stalls
-share a cause if their messages are equal. Other findings share a cause in three cases: one change
-of the spec explains both, the same event departs first, or the clauses and the departing variables
-are equal.
+A bug has many identities, because the clause violated first depends on the other events of an
+iteration. Two findings share a cause if one patch of a known bug removes both
+(:mod:`slotproof.search.patches`), but not if the patch removes only one. All remaining findings
+share a cause if the build differs in a single method from a base without these findings. Otherwise,
+crashes and stalls share a cause if their messages are equal. Other findings share a cause in three
+cases: one change of the spec explains both, the same event departs first from the spec, or clauses
+and departing variables are equal.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def causes(
     words: Mapping[str, str] = MappingProxyType({}),
     method: str = "",
 ) -> list[Cause]:
-    """Group findings by cause. Causes without a patch come first, and plain causes before others.
+    """Group findings by cause. Causes without a patch come first. Plainer causes precede others.
 
-    ``removed``: patches by identity. ``words``: descriptions by patch. ``method``: the only method
-    in which the build differs from a build without the findings.
+    ``removed``: patch by identity of the finding. ``words``: description by patch. ``method``: the
+    only method in which the build differs from a build without the findings.
     """
     looks = {id(finding): _look(finding) for finding in findings}
 
@@ -69,12 +69,12 @@ def causes(
 
 
 def _event(finding: Finding) -> str:
-    """Return the transition that departs first. A plain request's transition counts as a turn's."""
+    """Return the transition that departs first from the spec, without ``PLAIN-`` in its name."""
     return finding.mark.at.replace("T-PLAIN-", "T-")
 
 
 def _look(finding: Finding) -> tuple[object, ...]:
-    """Return the finding's clause, all violated clauses, and the variables that depart."""
+    """Return the finding's clause, all violated clauses, and the variables unlike the spec's."""
     shown = symptoms(finding.trace, finding.mark)
     return finding.mark.clause, shown.clauses, shown.departs
 
@@ -100,7 +100,7 @@ def _cause(
     if first.mark.what or len(members) == 1:
         return Cause(first.id, "", members)
     linked = any(one.trace.changes & other.trace.changes for one, other in combinations(members, 2))
-    why = "the same changes of the spec explain them" if linked else "they break the same clauses"
+    why = "the same changes of the spec explain all" if linked else "all break the same clauses"
     if len({_event(finding) for finding in members}) == 1:
         why = f"{_event(first)} departs from the spec first"
     return Cause(first.id, why, members)

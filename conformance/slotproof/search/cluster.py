@@ -1,7 +1,7 @@
-"""Workers on a Ray cluster: the same tasks, on machines that have slotproof and the build.
+"""Workers on a Ray cluster, for the same tasks. Its machines need slotproof and the build.
 
-Each process of the cluster starts its engine once. If a process or machine is lost, its task starts
-again. Findings reported before the loss stay. Ray is an extra (``slotproof[ray]``).
+Each process of the cluster starts its engine once. If a process or machine is lost, Ray runs its
+task again. Findings that the task reported before are kept. Ray is an extra (``slotproof[ray]``).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from slotproof.support import bounds
 from slotproof.support.sources import digest
 
 LOCAL, HERE = "local", "auto"
-"""Addresses: a new cluster on this machine, and the cluster that this machine belongs to."""
+"""Values of ``--ray``: a new cluster on this machine, or the cluster this machine belongs to."""
 AGAIN = 3
-"""Maximum attempts of a task. If each of them loses its worker, the task must be the cause."""
+"""Maximum attempts of a task. If every attempt loses its worker, the task must be the cause."""
 STORE_BYTES = 200 << 20
-"""Bytes of a local cluster's object store. Ray's default is a third of the memory."""
+"""Size of a local cluster's object store, in bytes. Ray's default is a third of the memory."""
 _CONNECT = 5.0
 """Timeout for a cluster's answer, in seconds."""
 _ASKED = 0.5
-"""Seconds between two checks for a stop request in a worker."""
+"""Seconds between two checks of a worker for a request to stop."""
 
 
 class Mailbox:
@@ -54,7 +54,7 @@ class Mailbox:
         return told
 
     def stop(self, call: int) -> None:
-        """Ask tasks of this call, and of earlier calls, to end."""
+        """Ask tasks of this ``map`` call, and of earlier calls, to end."""
         self._stopped = call
 
     def stopped(self) -> int:
@@ -90,7 +90,7 @@ def _work(
 
 
 class Cluster(Elsewhere):
-    """Processes of a cluster. The task of a lost process is run again."""
+    """Worker processes of a cluster. The task of a lost process is run again."""
 
     def __init__(self, ray: ModuleType, spec: EngineSpec, jobs: int, title: str) -> None:
         super().__init__(jobs)
@@ -124,20 +124,20 @@ class Cluster(Elsewhere):
             raise EngineUnusable(f"a task lost its worker {AGAIN} times: {_line(error)}") from None
 
     def close(self) -> None:
-        """Ask the workers to end. The cluster ends them and their engines."""
+        """Ask the running tasks to end. The cluster ends the worker processes and their engines."""
         with contextlib.suppress(Exception):
             self._mailbox.stop.remote(self._call)
 
 
 def _line(error: BaseException) -> str:
-    """Return the last line of an exception's message, which states its reason."""
+    """Return the last line of an exception's message. Ray states the reason in this line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[-1][: bounds.REASON_CHARS]
 
 
 @contextmanager
 def cluster(address: str, spec: EngineSpec, jobs: int | None, engine: str) -> Iterator[Cluster]:
-    """Yield workers on the cluster at an address: ``jobs``, or one per processor.
+    """Yield ``jobs`` workers, or one per processor, on the cluster at an address.
 
     Raises :class:`EngineUnusable` with one line if no cluster answers, or Ray is missing.
     """
@@ -199,7 +199,7 @@ def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 ray.init(address=address, **options)
-        except Exception as error:  # noqa: BLE001  # Ray raises many kinds
+        except Exception as error:  # noqa: BLE001  # Ray raises many kinds of errors
             ray.shutdown()
             if not left:  # A local cluster may need more than Ray's 30 s to start.
                 raise EngineUnusable(f"--ray {address}: {_line(error)}") from None

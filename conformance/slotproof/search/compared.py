@@ -1,10 +1,10 @@
-"""A gate on a build, the head, with a second build, the base, as its baseline.
+"""A gate that compares a build, called the head, with a second build, called the base.
 
-The gate accepts every finding of the base. The searches of base and head draw the same commands,
-but one may meet a bug missed by the other. So the gate replays the head's new findings on the base.
+The gate accepts every finding of the base. Both searches draw the same commands, but one may miss a
+bug that the other meets. So the gate replays the head's new findings on the base.
 
-A known bug ends examples early, and so hides more bugs. If patches of known bugs fit the builds, a
-gate searches most of its time with all patches, and the rest without any.
+A known bug ends examples early, and so hides other bugs. If patches of known bugs fit the builds,
+the gate spends most of its time searching with all patches, and the rest without patches.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from slotproof.support import interrupts
 
 _IN_BASE = "in the base, "
 BEHIND = 0.75
-"""Share of a gate's time and examples spent on the builds with patches."""
+"""Share of a gate's time and examples that is spent on builds with patches in place."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Part of a gate: a build and its base, both with patches or both without."""
+    """Part of a gate: a build and its base, both with patches or both without patches."""
 
     name: str
-    """``patched`` or ``unpatched``. Empty if the engine has no patches, or the user chose them."""
+    """``patched`` or ``unpatched``. Empty if no patches exist, or the user chose the patches."""
     spec: EngineSpec
     base: EngineSpec | None
     plan: Plan
@@ -50,8 +50,8 @@ class Part:
 
 
 def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -> list[Part]:
-    """Return the parts of a gate. The first part decides the verdict. If the user has ``chosen``
-    the patches, or the engine has none, there is only one part."""
+    """Return the parts of a gate. The first part decides the verdict. The gate has only one part if
+    the user has ``chosen`` the patches, or the engine has none."""
     if chosen or not words_of(spec.text):
         return [Part("", spec, base, plan)]
 
@@ -72,7 +72,7 @@ def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -
 
 @dataclass
 class Looked:
-    """Result of replaying the baseline on a build, and of searching the build."""
+    """Result of replaying the baseline's traces on a build, and of searching the build."""
 
     gate: Gate
     outcome: Outcome
@@ -93,7 +93,7 @@ class Looked:
 def look(
     spec: EngineSpec, baseline: Baseline, plan: Plan, jobs: int, folder: Folder, tell: Progress
 ) -> Looked:
-    """Replay the baseline, search, and judge. Raises ``EngineUnusable`` with one line."""
+    """Replay the baseline's traces, search, and judge the findings. Raises ``EngineUnusable``."""
     tell("starting", 0, 0)
     with closing(spec.open()) as engine:
         plan = plan.of(engine.capabilities)
@@ -111,7 +111,7 @@ def look(
 
 @dataclass
 class Compared:
-    """Results of a part of a gate: of the build, and of its base if there is one."""
+    """Results of one part of a gate: the build's, and the base's if the part has a base."""
 
     part: Part
     head: Looked
@@ -127,8 +127,8 @@ class Compared:
 def compare(
     part: Part, baseline: Baseline, jobs: int, folders: Sequence[Folder], tell: Progress
 ) -> Compared:
-    """Search the base, then the build, and judge only the build's findings. ``folders``: folder for
-    the build's traces, and folder for the base's traces."""
+    """Search the base, then the build, and judge only the build's findings. ``folders``: one folder
+    for the build's traces, and one for the base's traces."""
 
     def named(build: str) -> Progress:
         words = ", ".join(filter(None, (part.name, build)))
@@ -150,15 +150,15 @@ def compare(
 
 
 def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
-    """Return the folder for a build's traces. Their names tell if the build had patches."""
+    """Return the folder for a build's traces. File names show if the build had patches in place."""
     stems = {False: spec.stem, True: replace(spec, patches=spec.patches or (ALL,)).stem}
     names = {patched: by_mark(f"{stem}-seed{seed}") for patched, stem in stems.items()}
     return Folder(out, lambda number, finding: names[bool(finding.trace.patches)](number, finding))
 
 
 def new(parts: Sequence[Looked]) -> list[Cause]:
-    """Return the causes of the new findings of all parts. Of two findings with one identity, the
-    first part's stays: with all patches in place, this finding comes from a bug without a patch."""
+    """Return the causes of the new findings of all parts. If two parts have a finding with one
+    identity, the first part's stays. Its build has all patches, so its bug has no patch."""
     findings: dict[str, Finding] = {}
     removed: dict[str, str] = {}
     words: dict[str, str] = {}
@@ -172,7 +172,7 @@ def new(parts: Sequence[Looked]) -> list[Cause]:
 
 
 def baseline_of(base: Looked, folder: Folder) -> Baseline:
-    """Return the findings of the base as groups that match any engine."""
+    """Return a baseline of the base's findings. Its new groups match any engine."""
     name, baseline = base.gate.name, base.gate.baseline
     judged = [replace(judgement, judged=True) for judgement in base.judged]
     fresh = new([replace(base, judged=judged)])
@@ -191,8 +191,8 @@ def against(
     folder: Folder,
     tell: Progress = lambda *_: None,
 ) -> None:
-    """Replay new and unjudged findings on the base, and accept those that reproduce there. The
-    others come from the changes of the head, ``spec``."""
+    """Replay the head's new and unjudged findings on the base. Accept findings that reproduce
+    there. Other findings come from the changes in the head, ``spec``."""
     if interrupts.arrived() or all(judgement.group for judgement in head.judged):
         return
     with closing(base.open()) as engine, interrupts.noted():
@@ -209,7 +209,7 @@ def against(
 
 
 def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) -> None:
-    """Try patches of known bugs on findings without a group. ``on_base``: the build has a base."""
+    """Try patches of known bugs on findings without a group. ``on_base``: a base exists."""
     if interrupts.arrived() or all(judgement.group for judgement in looked.judged):
         return
     gate = looked.gate
@@ -218,7 +218,7 @@ def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) 
 
 
 def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:
-    """Replay new findings in a fresh process, and note in their traces if they do not reproduce."""
+    """Replay new findings in fresh processes. Note in the trace if a finding does not reproduce."""
     new = [index for index, judgement in enumerate(head.judged) if judgement.new]
     findings = afresh.tried(spec, [head.judged[index].finding for index in new], tell)
     for index, finding in zip(new, findings, strict=True):
@@ -227,7 +227,7 @@ def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> N
 
 
 def _accepted(gate: Gate, judgement: Judged, name: str, folder: Folder) -> Judged:
-    """Add a group for a finding to the gate's baseline."""
+    """Add a group to the gate's baseline for a finding that the base has, too."""
     file = _file(judgement.finding, folder, gate.baseline)
     added = gate.baseline.with_new(judgement.finding.id, "*")
     ids, traces = (judgement.finding.id,), (file,) if file else ()

@@ -1,4 +1,4 @@
-"""Drawn requests, and their tokens once the referenced texts exist.
+"""Drawn requests, and the lookup of their tokens when a request is sent.
 
 A prompt may copy an earlier prompt or answer, and a stop token may come from an earlier answer.
 Such a reference is drawn as "the last text but two, up to one token past its second KV page". The
@@ -16,11 +16,11 @@ from hypothesis.strategies import SearchStrategy, builds, integers, one_of, samp
 from slotproof.protocol.config import EngineConfig
 
 SESSIONS = ("s1", "s2", "s3")
-"""Names of sessions. With more names, two events rarely share a session: eight missed a pair."""
+"""Session names. With more, two events rarely share a session: eight names missed a pair."""
 FAMILIES = 3
-"""Number of prompt families. Prompts of one family share a prefix, so the prefix tree is used."""
+"""Number of prompt families. Prompts of a family share a prefix, and so hit the prefix tree."""
 LARGE = 8
-"""Least page size, in tokens, that is larger than most prompts."""
+"""Smallest page size, in tokens, that is longer than most prompts."""
 _PAGES = 4
 """Largest number of whole pages that a copy shares with its original."""
 
@@ -55,22 +55,22 @@ class Text:
 
 
 class Copy(NamedTuple):
-    """Copy of an earlier text with a different end. ``back`` counts texts from the last one."""
+    """Copy of an earlier text with a new end. ``back``: how many texts to go back from the last."""
 
     back: int
     pages: int
     past: int
-    """Tokens copied beyond ``pages`` whole pages. -1: the copy ends one token before the page."""
+    """Tokens copied beyond ``pages`` whole pages. -1: the copy ends one token before that point."""
     then: str
-    """How the copy ends. ``other``: one token changes. ``swapped``: two tokens change places. Both
-    then continue as the original does. ``family``: tokens of a family follow."""
+    """How the copy ends. ``other``: one token changes. ``swapped``: two tokens trade places. After
+    the change, the original continues. ``family``: tokens of a family follow."""
 
 
 class Limit(NamedTuple):
-    """Length of a turn at a limit, or slightly off it. The tokens to generate are part of it."""
+    """Length of a turn at a limit, or slightly off it, including the tokens to generate."""
 
     of: str
-    """``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller of both."""
+    """``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller of these limits."""
     over: int
 
 
@@ -120,14 +120,14 @@ class Prompt(NamedTuple):
 
 
 class Again(NamedTuple):
-    """An earlier prompt, repeated and stopped by a token of its first answer."""
+    """An earlier prompt, sent again with a stop token taken from its first answer."""
 
     back: int
     place: int
     otherwise: int
-    """Stop token if no prompt fits."""
+    """Stop token to use if no earlier prompt fits."""
     other: str = ""
-    """Order of ``otherwise`` and the stop token: ``before`` or ``after`` it. Empty: left out."""
+    """Place of ``otherwise``: ``before`` or ``after`` the stop token. Empty: it is left out."""
 
     def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], list[int]] | None:
         """Return the whole prompt and the stop tokens for a session with history ``past``.
@@ -146,7 +146,7 @@ class Again(NamedTuple):
 
 
 def conversations(texts: Sequence[Text]) -> list[tuple[Text, Text]]:
-    """Return pairs of texts. The second continues the first, or all but the first's last token.
+    """Return pairs of texts: the second continues the first, or the first without its last token.
 
     >>> first, other = Text([1], [8, 9]), Text([1, 8, 9, 2], [5])
     >>> conversations([other, first]) == [(first, other)]
@@ -178,7 +178,7 @@ def following(past: list[int], texts: Sequence[Text]) -> list[Text]:
 
 
 def lengths(page: int) -> SearchStrategy[int]:
-    """Draw lengths of prompts. With large pages, some are next to a page boundary."""
+    """Draw lengths of prompts. With large pages, some lengths are at or next to a page boundary."""
     short, long = integers(0, 10), integers(0, 24)
     if page < LARGE:
         return one_of(short, long)
@@ -200,7 +200,7 @@ _LIMITS = [
 ]
 _share = len(_COPIES) // len(_LIMITS) // 4
 _hows = sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
-"""Ways to make a prompt. A single draw picks a way, because prompts are drawn most often."""
+"""Ways to make a prompt. One draw picks the way, because prompts are the most frequent draws."""
 
 
 def prompts(lengths: SearchStrategy[int], families: SearchStrategy[int]) -> SearchStrategy[Prompt]:
@@ -218,4 +218,4 @@ chosen = sampled_from(
 families = integers(0, FAMILIES - 1)
 new_tokens = one_of(integers(1, 6), integers(0, 12))
 draft_sizes = tuples(integers(1, 12), integers(0, 6))
-"""Draft tokens to allocate and to commit. Rules cap both at ``config.draft``."""
+"""Numbers of draft tokens to allocate and to commit, before the rules cap both numbers."""

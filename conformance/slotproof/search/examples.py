@@ -1,8 +1,8 @@
 """The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
-The seed, the batch and the configuration determine the examples. The engine's behaviour does not
-(:mod:`slotproof.search.rules`). So a batch cut short can resume: examples that were run before are
-drawn again, but not run again. Only this module starts Hypothesis.
+The seed, the batch and the configuration determine the examples. The engine's behaviour has no
+influence on them (:mod:`slotproof.search.rules`). So a batch cut short can resume: examples that
+were run before are drawn again, but not run again. Only this module starts Hypothesis.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slotproof.support import bounds, garbage, interrupts
 from slotproof.traces.record import rows_of
 
 _SEEDS = 1009
-"""Number of batches with consecutive seeds in a campaign."""
+"""Number of batches in a campaign that get consecutive seeds."""
 
 
 @dataclass
@@ -40,16 +40,16 @@ class Searched:
     """Result of a batch."""
 
     examples: int = 0
-    """Examples run to their end, or to their first violation."""
+    """Number of examples run to their end, or to their first violation."""
     coverage: Coverage = field(default_factory=Coverage)
     findings: list[Finding] = field(default_factory=list)
-    """Findings not explained by earlier findings, as first seen."""
+    """Findings not explained by earlier findings, as seen before shrinking."""
     accepted: set[str] = field(default_factory=set)
     """Identities of accepted findings seen in the batch."""
     shown: Counter[str] = field(default_factory=Counter)
     """Number of examples that ended in a finding, by identity. Accepted findings count, too."""
     rest: ExampleBatch | None = None
-    """Rest of a batch cut short."""
+    """Unfinished rest of a batch that was cut short, or None."""
     seconds: float = 0.0
 
 
@@ -81,7 +81,7 @@ class Search:
 
 
 class _Examples:
-    """Host of a state machine: judges its examples, and records unexplained violations."""
+    """Host of a Hypothesis state machine: judges examples and records unexplained violations."""
 
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
         self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
@@ -90,10 +90,10 @@ class _Examples:
         self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
         self._referee: Referee | None = None
         self._dry = 0
-        """Number of examples still to be drawn again, but not run again."""
+        """Number of examples that are still to be drawn again without being run again."""
 
     def search(self) -> Searched:
-        """Continue the batch from its place. Raises every error of an engine or an oracle."""
+        """Run the batch from its current place. Raises every error of an engine or an oracle."""
         begun = time.monotonic()
         finished = self._finished()
         self.result.rest = None if finished else replace(self.batch, before=self.ran, until=0.0)
@@ -120,7 +120,7 @@ class _Examples:
             settings = hypothesis.settings(
                 max_examples=min(left, bounds.EXAMPLES_AT_ONCE),
                 stateful_step_count=plan.steps,
-                database=None,  # the same seed gives the same trace, whatever was found before
+                database=None,  # the same seed gives the same trace, whatever an earlier run found
                 deadline=None,
                 report_multiple_bugs=False,
                 print_blob=False,
@@ -144,7 +144,7 @@ class _Examples:
         return self._referee
 
     def go_on(self) -> None:
-        """Raise at the end of the time, or on an interrupt. Violations seen before still count."""
+        """Raise if the time is over, or on an interrupt. Violations seen before still count."""
         interrupts.check()
         if self.stop():
             raise OutOfTime
@@ -161,7 +161,7 @@ class _Examples:
 
     @property
     def ran(self) -> tuple[Command, ...]:
-        """Commands of the last example. Before the first example, those stored in the batch."""
+        """Commands of the last example. Before the first example, the batch's stored commands."""
         log = self._referee.log if self._referee is not None else None
         return self.before if log is None else tuple(entry.command for entry in log)
 
@@ -172,7 +172,7 @@ class _Examples:
         return self.recognised(self.trace(self._referee), mark(entry, lead(entry.violations)))
 
     def recognised(self, trace: Trace, identity: Mark) -> bool:
-        """Return True if a finding is accepted, explained by an earlier one, or seen before."""
+        """Return True if a finding is accepted, seen before, or explained by an earlier finding."""
         if self.task.accepted.recognises(symptoms(trace, identity)):
             self.result.accepted.add(identity.id)
             return True
@@ -192,7 +192,7 @@ class _Examples:
         return self.task.first
 
     def trace(self, referee: Referee) -> Trace:
-        """Return the example up to its last violation."""
+        """Return the example's trace up to its last violation."""
         violations = referee.log[-1].violations
         first = lead(violations)
         return replace(
@@ -217,12 +217,12 @@ def _seed(seed: int, index: int, chunk: int) -> int:
 
 @contextmanager
 def _own_choices() -> Iterator[None]:
-    """Stop Hypothesis from drawing constants in the source of local modules.
+    """Stop Hypothesis from drawing constants that occur in the source of local modules.
 
     With such constants, the same seed would give different examples after any change of a source
-    file, and in a process of ``--jobs``. Hypothesis also writes them to a folder ``.hypothesis`` in
-    the working directory. This function replaces private names of Hypothesis, and does nothing if
-    they are gone.
+    file, and in a process of ``--jobs``. Hypothesis also writes such constants to a folder
+    ``.hypothesis`` in the working directory. This function replaces private names of Hypothesis,
+    and does nothing if Hypothesis no longer has the names.
     """
     before = getattr(providers, "_get_local_constants", None)
     cache = getattr(providers, "CONSTANTS_CACHE", None)

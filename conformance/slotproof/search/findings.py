@@ -1,27 +1,27 @@
 """Identity of a finding: the violated clause, and the transition that broke it.
 
-Another seed, another configuration or a longer trace is not another finding. The clause comes from
-the :func:`lead` violation. The transition is the first available of:
+The same violation with another seed, in another configuration or in a longer trace is the same
+finding. The clause comes from the :func:`lead` violation. The transition is the first available of:
 
 - the violation's own transition, if lockstep names it
 - the first transition of the iteration that the spec does not allow: a guard fails, or a step
   invariant breaks
-- the last transition of the breaking iteration outside the course of every request
+- the last transition of the breaking iteration that is not part of every request
   (:data:`ORDINARY`), or simply the last. Submit, restore, extend gives ``T-RESTORE``.
   Submit, match, extend gives ``T-EXTEND``. A turn also restores after a retraction, so retract,
   restore, extend gives ``T-RETRACT``, unless only the reporting is wrong. For a violation about
   one session, only transitions of that session count
 - the command, if the iteration had no transition, or the engine reports none
-- ``event``, if an event names no existing transition: an engine's own name must not enter an
-  identity, which is part of file names and of baselines
+- ``event``, if an event names no existing transition: an engine's own event name must not enter
+  an identity, because identities are part of file names and of baselines
 - ``driver``, if the driver itself fails: garbage on the wire, a senseless snapshot, its death, a
-  timeout. Each kind is one finding, for any command
+  timeout. Each kind of failure is one finding, whatever the command
 
 The *shortest* trace gives the identity, because each transition in its breaking iteration is
 necessary. While a trace shrinks, no earlier finding may explain it (:meth:`Mark.explains`). The
-result is a separate finding, unless dropping more commands makes it an earlier one after all. A
-longer example has more transitions in its breaking iteration. It counts as the same finding if
-these include the transitions of the short trace.
+shrunk trace is a separate finding, unless dropping more commands makes it an earlier finding's. A
+longer example has more transitions in its breaking iteration. The example counts as the same
+finding if these transitions include those of the short trace.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _RUNNING = {req.kind.name: TURN, req.phase.name: RUNNING, session.inflight.name:
 INTAKE = frozenset(transition.id for transition in _ALL if transition.starts)
 """Transitions that start a request, possibly some iterations before the violation."""
 ORDINARY = frozenset(transition.id for transition in _ALL if transition.course == "every request")
-"""Transitions of every request. They are the weakest evidence of a bug."""
+"""Transitions that every request takes. Such transitions are the weakest evidence of a bug."""
 LATER = frozenset(transition.id for transition in _ALL if transition.course != "some")
-"""Transitions of every request, or of every later turn of a session."""
+"""Transitions that every request takes, or every later turn of a session."""
 RETRACTED = frozenset(
     transition.id
     for transition in _ALL
@@ -64,7 +64,7 @@ LONGEST = 60
 
 
 def lead(violations: Iterable[Violation]) -> Violation:
-    """Return the violation that names a finding: the first that is not about reporting, if any."""
+    """Return the violation that names a finding: the first not about reporting, else the first."""
     return min(violations, key=lambda violation: violation.reporting)
 
 
@@ -77,8 +77,8 @@ class Mark:
     """Transitions of the breaking iteration in order, or only the culprit named by lockstep."""
     command: str
     what: str = ""
-    """Message of a crash without numbers and names, or awaited resource of a stall. Traces until
-    November 2026 lack the resource and match any stall."""
+    """Message of a crash without numbers and names, or the resource that a stall waits for. Traces
+    until November 2026 lack the resource and match any stall."""
     certain: bool = False
     """True if lockstep names the transition."""
 
@@ -130,8 +130,8 @@ class Mark:
     def explains(self, other: Mark) -> bool:
         """Return True if ``other`` may be the same finding, seen with more transitions.
 
-        If all own transitions are ordinary, all of the other's must be. If they all belong to the
-        course of a later turn, the other must not be about a retracted turn.
+        If all own transitions are ordinary, all transitions of ``other`` must be ordinary. If all
+        own transitions are in :data:`LATER`, ``other`` must not be about a retracted turn.
         """
         needed, present = set(self.transitions), set(other.transitions)
         return (
@@ -151,12 +151,12 @@ def explained(identity: Mark, known: Iterable[Mark]) -> bool:
 
 @dataclass(frozen=True)
 class Finding:
-    """A violation and its example, as seen or shrunk."""
+    """A violation and its trace, as first seen or after shrinking."""
 
     mark: Mark
     trace: Trace
     first: int
-    """Number of the example in its configuration, equal for any number of jobs."""
+    """Number of the example in its configuration, the same for any number of jobs."""
     before: tuple[Command, ...] = field(default=(), compare=False, repr=False)
     """Commands of the preceding example, run in the same process."""
 
@@ -166,7 +166,7 @@ class Finding:
 
     @property
     def plainness(self) -> tuple[int, int]:
-        """Sort key: clauses about memory before clauses about steps, then short before long."""
+        """Sort key: memory clauses before step clauses, then short traces before long traces."""
         order = list(INVARIANTS)
         invariant = self.trace.violations[0].invariant
         place = order.index(invariant) if invariant in order else len(order)

@@ -13,7 +13,7 @@ from slotproof.traces import itf
 
 SUFFIX = ".itf.json"
 Name = Callable[[int, Finding], str]
-"""Function from a finding's rank to its file name. The plainest finding has rank 0."""
+"""Function from a finding and its rank to a file name. The plainest finding has rank 0."""
 
 
 def by_mark(stem: str) -> Name:
@@ -22,21 +22,21 @@ def by_mark(stem: str) -> Name:
 
 
 def by_number(stem: str) -> Name:
-    """Return a function that numbers files from 2 on. The plainest finding has no number."""
+    """Return a function that numbers files from 2 on. The plainest finding's file has no number."""
     return lambda index, _: f"{stem}{f'-{index + 1}' if index else ''}{SUFFIX}"
 
 
 class Folder:
-    """One file per finding, written at once. A failed write is reported, not fatal."""
+    """Folder of traces, one file per finding, written at once. A failed write is only reported."""
 
     def __init__(self, out: Path, name: Name, states: bool = True) -> None:
         self.out, self.name, self.states = out, name, states
         self.stay: list[Finding] = []
-        """Findings of an earlier search."""
+        """Findings of an earlier search, whose files stay."""
         self.paths: dict[str, Path] = {}
         """Path of the first finding of each identity."""
         self._of: dict[int, Path] = {}
-        """Paths by the ``id`` of the trace, for the findings written last."""
+        """Path by the ``id`` of the trace, for each finding of the last :meth:`keep`."""
         self._there: dict[Path, Trace] = {}
         self._problems: dict[Path, str] = {}
         self._places: dict[Path, Path] = {}
@@ -78,7 +78,7 @@ class Folder:
         return self._places[path]
 
     def sweep(self, prefix: str, build: str) -> None:
-        """Remove traces of a build left by a killed process, unless they are current findings."""
+        """Remove a build's traces that a killed process left, except those of current findings."""
         for path in self.out.glob(f"{prefix}*{SUFFIX}"):
             with suppress(OSError, ValueError):  # The file can't be removed, or is no trace.
                 if path not in self._there and load_trace(path).identity.title == build:
@@ -97,7 +97,7 @@ class Folder:
 
 
 def unused(path: Path, used: Collection[Path]) -> Path:
-    """Return the path, with a number from 2 on if the path is used.
+    """Return the path. If the path is used, add a number from 2 on to its name.
 
     >>> unused(Path("a.itf.json"), [Path("a.itf.json")]).name
     'a-2.itf.json'

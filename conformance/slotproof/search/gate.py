@@ -1,9 +1,9 @@
 """A gate on a build: replay of the baseline's traces, a search, and a report of new findings.
 
-A finding belongs to a group of the baseline in four cases. The group lists its identity. Or its
-symptoms match those of the group's traces (:mod:`slotproof.search.symptoms`). Or a slower replay of
-its commands reaches a finding of the group first, so that it is only a consequence in the same
-iteration. Or one patch removes both the finding and the violation in a trace of the group. All
+A finding belongs to a group of the baseline in any of four cases. The group lists its identity. Its
+symptoms match those of the group's traces (:mod:`slotproof.search.symptoms`). A slower replay of
+its commands first reaches a finding of the group, so the finding is only a consequence in the
+same iteration. One patch removes both the finding and the violation in a trace of the group. All
 other findings are new. A finding that was not shrunk in time is not judged.
 """
 
@@ -31,7 +31,7 @@ from slotproof.traces.record import rows_of
 
 STILL_THERE, FIXED, CHANGED, NOT_TRIED = "still there", "fixed", "changed", "not tried"
 PATCHED = "patched"
-"""Status of a trace found without patches that does not reproduce on a build with patches."""
+"""Status of a trace recorded without patches that does not reproduce on a build with patches."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Replayed:
     detail: str = ""
     cause: Symptoms | None = None
     finding: Finding | None = None
-    """Finding of a changed replay: it violates other clauses, or at another command."""
+    """Finding of a replay that violates other clauses than the trace, or at another command."""
 
     @property
     def id(self) -> str:
@@ -145,7 +145,7 @@ class Gate:
         if was in broken and same_place and not new:
             made = symptoms(seen.trace, seen.mark)
             return Replayed(group, file, STILL_THERE, was, seen.id, made)
-        detail = f"it breaks {', '.join(dict.fromkeys(new or broken))} now"
+        detail = f"the replay breaks {', '.join(dict.fromkeys(new or broken))} now"
         if not same_place:
             detail += f", at command {len(seen.trace.rows)} of {len(trace.rows)}"
         return Replayed(group, file, CHANGED, was, detail, finding=seen)
@@ -186,7 +186,7 @@ class Gate:
 
     def bare(self, group: Group) -> bool:
         """Return True if no trace of the group was tried, so that only identities can match. If all
-        its traces are fixed, no identity matches: a bug that returns is new."""
+        traces are fixed, no identity matches, because a fixed bug that returns is a new finding."""
         tried = (replayed.status for replayed in self.replayed if replayed.group is group)
         return all(status == NOT_TRIED for status in tried)
 
@@ -203,7 +203,7 @@ class Gate:
         return AcceptedFindings(frozenset(bare), tuple(bugs))
 
     def judge(self, findings: list[Finding]) -> list[Judged]:
-        """Return the group of each finding of the search and of each changed trace."""
+        """Judge each finding of the search, and the finding of each changed trace."""
         changed = [replayed.finding for replayed in self.replayed if replayed.finding]
         return [self._judged(finding) for finding in (*changed, *findings)]
 
@@ -212,7 +212,7 @@ class Gate:
             # A stall's message names its cause, even if only some traces of the group reproduce.
             listed = self.bare(group) or (finding.mark.what and self.causes(group))
             if listed and group.lists(finding.mark):
-                return Judged(finding, group, f"{finding.id} is listed")
+                return Judged(finding, group, f"the group lists {finding.id}")
         observed = symptoms(finding.trace, finding.mark)
         match = self._group_of(observed)
         if match is not None:
@@ -223,7 +223,7 @@ class Gate:
                 return Judged(finding, *match, slower=True)
         from_trace = any(replayed.finding is finding for replayed in self.replayed)
         if not (finding.trace.minimal or from_trace):
-            return Judged(finding, why="no time was left to shrink it", judged=False)
+            return Judged(finding, why="no time was left to shrink the finding", judged=False)
         return Judged(finding)
 
     def try_patches(self, judged: list[Judged], trials: Trials, on_base: bool) -> list[Judged]:
@@ -288,8 +288,8 @@ class Gate:
         to: Baseline | None = None,
     ) -> Baseline:
         """Return the baseline, or ``to``, with every identity seen and a group for each ``new``
-        cause. Existing entries stay. ``keep`` stores a trace beside the baseline and returns its
-        file. It is called for new findings, and for findings matched by a slower replay."""
+        cause. Existing entries stay. ``keep`` stores a finding's trace beside the baseline and
+        returns the file. New findings, and findings matched by a slower replay, are stored."""
         result = self.baseline if to is None else to
         for replayed in self.replayed:
             if replayed.cause is not None:
@@ -324,7 +324,7 @@ class Gate:
 
 
 def slower(commands: list[Command]) -> Iterator[list[Command]]:
-    """Yield the same commands with more steps: after every command, then at one place at a time.
+    """Yield the commands with steps added: after every command, then at one place at a time.
 
     >>> [len(commands) for commands in slower([{"do": "retract"}, {"do": "step", "n": 1}])]
     [4, 4, 3]
@@ -337,8 +337,8 @@ def slower(commands: list[Command]) -> Iterator[list[Command]]:
 
 
 def _beyond(violations: list[Violation], accepted: set[str]) -> list[Violation]:
-    """Return violations of clauses not accepted by the group's traces. Reporting clauses count only
-    if every violation is about reporting."""
+    """Return violations of clauses that the group's traces do not violate. Reporting clauses count
+    only if every violation is about reporting."""
     only_reporting = all(violation.reporting for violation in violations)
     return [
         violation

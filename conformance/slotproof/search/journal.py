@@ -1,11 +1,11 @@
-"""Journal of a long campaign: its head, then a line for each finished task.
+"""Journal of a long campaign: a head line, then a line for each finished task.
 
-The plan and the results of tasks determine a campaign. So a killed campaign resumes from its start:
-tasks take their results from the journal, up to the first task without one. A report runs the same
-campaign without workers for the missing tasks.
+The plan and the results of tasks determine a campaign. So a killed campaign restarts from its first
+task: tasks take their results from the journal, up to the first task without a result. A report
+runs the same campaign, but has no workers for the missing tasks.
 
-A line is on disk before the campaign continues. An incomplete last line is dropped. A file holds
-campaigns in order, each with a head. One process at a time writes.
+Each line is on disk before the campaign continues. An incomplete last line is dropped. A file may
+hold several campaigns in order, each with its head. Only one process at a time writes to a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUFFIX = ".journal.jsonl"
 
 
 class BadJournal(ValueError):
-    """A file that is no journal, or belongs to a different search. The message is one line."""
+    """Error: a file is no journal, or is of a different search. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Head:
 
     subject: Subject
     where: str
-    """Start options of the engine that the ``spec`` of the subject lacks."""
+    """Options for starting the engine that are missing in the ``spec`` of the subject."""
     configs: dict[str, EngineConfig]
     strength: int
     steps: int
@@ -97,7 +97,7 @@ class TaskLine:
 
     @property
     def is_idle(self) -> bool:
-        """True if no time was left for an example of the batch."""
+        """True if no time was left to run even one example of the batch."""
         result = self.result
         return isinstance(result, Searched) and result.rest is not None and not result.examples
 
@@ -125,14 +125,14 @@ LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind"
 
 @dataclass
 class Run:
-    """A campaign, as read from its lines."""
+    """A campaign, as read from the lines of a journal."""
 
     head: Head
     done: dict[str, TaskLine] = field(default_factory=dict)
-    """Lines of tasks, by key."""
+    """Lines of finished tasks, by the key of the task."""
     end: EndLine | None = None
     taken: float = 0.0
-    """Seconds up to the last line."""
+    """Seconds from the start of the campaign to its last line."""
 
     def read(self, line: TaskLine | EndLine) -> None:
         self.taken = line.at
@@ -222,7 +222,7 @@ class Remembering:
 
 def _result_of(line: TaskLine, task: Any) -> Any:
     if isinstance(task, Search) != isinstance(line.result, Searched):
-        raise ValueError(f"{line.key}: the result of another task")
+        raise ValueError(f"the line {line.key} has the result of a different kind of task")
     return line.result
 
 
@@ -234,7 +234,7 @@ def _nothing(task: Any) -> Any:
 
 
 class _Told(Clock):
-    """Clock of a campaign read from a journal."""
+    """Clock that takes a campaign's time from its journal."""
 
     def __init__(self, memory: Remembering) -> None:
         super().__init__(None)
@@ -310,7 +310,7 @@ class Journal:
 
 
 def _dumped(line: Line) -> bytes:
-    """Return the JSON of a line. A lone surrogate has no UTF-8, and is written as an escape."""
+    """Return a line's JSON. A lone surrogate has no UTF-8 form, and is written as an escape."""
     try:
         return LINE.dump_json(line)
     except PydanticSerializationError:
@@ -319,7 +319,7 @@ def _dumped(line: Line) -> bytes:
 
 
 def read(path: Path) -> tuple[list[Run], int]:
-    """Return the campaigns of a journal, and the length of its complete lines in bytes. Another
+    """Return the campaigns of a journal, and the total length of complete lines in bytes. Another
     process may write to the file meanwhile. Raises :class:`BadJournal`."""
     runs: list[Run] = []
     end = 0
@@ -330,7 +330,7 @@ def read(path: Path) -> tuple[list[Run], int]:
         elif runs:
             runs[-1].read(line)
         else:
-            raise BadJournal(f"{path}, line 1: not the head of a campaign")
+            raise BadJournal(f"{path}, line 1: the line is not the head of a campaign")
     return runs, end
 
 

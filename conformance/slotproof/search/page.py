@@ -1,12 +1,12 @@
-"""Report page of a long search: journals of several machines as one HTML file.
+"""Report page of a long search: one HTML file made from the journals of several machines.
 
 The estimate of further findings is Good's (I. J. Good, "The population frequencies of species and
-the estimation of population parameters", Biometrika 40, 1953). If f1 of the identities seen in n
-examples were seen exactly once, the next example shows a new identity with a probability of f1/n.
-Böhme uses the estimate for fuzzing ("STADS: Software testing as species discovery", ACM TOSEM
-27(2), 2018). After n examples without a finding, 3/n bounds the rate of findings with 95 %
-confidence (Hanley, Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249,
-1983). No estimate covers behaviour that no example can reach.
+the estimation of population parameters", Biometrika 40, 1953). If f1 identities were seen exactly
+once in n examples, the next example shows a new identity with a probability of f1/n. Böhme uses the
+estimate for fuzzing ("STADS: Software testing as species discovery", ACM TOSEM 27(2), 2018). After
+n examples without a finding, 3/n bounds the rate of findings with 95 % confidence (Hanley,
+Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983). No estimate covers
+behaviour that no example can reach.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Chart:
     now: str
     """Last value, as text."""
     lines: list[str]
-    """Points of SVG polylines."""
+    """Points of each SVG polyline."""
     until: str
 
 
 def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
     """Return the joint outcome of campaigns of one build, a plan with all configurations, and each
-    campaign's points. Raises :class:`BadJournal` for different searches, or a seed used twice."""
+    campaign's progress. Raises :class:`BadJournal` for different searches, or a seed used twice."""
     first, *others = runs
     for other in others:
         for what in ("slotproof", "sources", "subject", "ignored", "profile"):
@@ -71,7 +71,7 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:
-    """Add the second outcome to the first. Of two findings with one identity, the shorter stays."""
+    """Add the second outcome to the first. Of equal findings, the one with fewer commands stays."""
     for name, coverage in other.covered.items():
         one.covered[name].add(coverage)
     one.configs += [name for name in other.configs if name not in one.configs]
@@ -92,7 +92,7 @@ def _joined(one: Outcome, other: Outcome) -> Outcome:
 
 
 def left(outcome: Outcome, points: Sequence[Sequence[Point]]) -> Iterator[str]:
-    """Yield sentences that estimate the findings of a longer search."""
+    """Yield sentences that estimate how many findings a longer search would add."""
     examples, shown = outcome.examples, outcome.shown
     if not examples:
         yield "No task is finished: nothing can be estimated."
@@ -101,7 +101,7 @@ def left(outcome: Outcome, points: Sequence[Sequence[Point]]) -> Iterator[str]:
     yield f"The last new transition or guard outcome was reached after {duration(last)}."
     if not shown:
         most = max(1, examples // 3)
-        yield f"No finding in {examples:,} examples: under one in {most:,} has one (95 % sure)."
+        yield f"No finding in {examples:,} examples: under 1 in {most:,} has a finding (95 % sure)."
         return
     once = sum(count == 1 for count in shown.values())
     rate = (
@@ -122,8 +122,8 @@ def render(
     where: Callable[[Finding], str | None],
     folder: Path,
 ) -> str:
-    """Return the report page, with links relative to ``folder``. ``reasons``: why a cause is
-    accepted, by the cause's name."""
+    """Return the report page, with links relative to ``folder``. ``reasons``: reason for accepting
+    a cause, by the cause's name."""
     traces = {finding.id: _link(where(finding), folder) for finding in outcome.findings}
     open_ = sum(run.end is None for run in runs)
     return (
@@ -133,7 +133,7 @@ def render(
             runs=runs,
             title=outcome.engine,
             release=sources.release(),
-            ended=f"{open_} of {len(runs)} unfinished" if open_ else "All finished",
+            ended=f"{open_} of {len(runs)} searches unfinished" if open_ else "All finished",
             written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             outcome=outcome,
             charts=[*charts(points)],
@@ -159,7 +159,7 @@ def _link(path: str | None, folder: Path) -> tuple[str, str] | None:
 
 
 def charts(runs: Sequence[Sequence[Point]]) -> Iterator[Chart]:
-    """Yield charts of coverage and findings over time, or none before the end of a round."""
+    """Yield charts of coverage and findings over time. Before the end of a round, yield none."""
     if any(runs):
         yield _chart("Transitions and guard outcomes", runs, lambda point: point.coverage)
         yield _chart("Findings", runs, lambda point: point.findings)

@@ -1,11 +1,11 @@
 """Patches of known bugs, tried on findings to learn which bug causes which finding.
 
 The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if two
-conditions hold. With all patches but the bug's own in place, the commands violate the clause. With
-every patch in place, they do not. One trace may have two bugs, so bugs are tried alone. If no bug
-alone gives the finding, its cause is the bug whose patch alone removes it. Each trial starts the
-engine, so bugs are tried in groups. Bit n of a patch's number puts the patch into group n. So the
-groups that give the finding spell the number of the patch.
+conditions hold. With all patches except the bug's own in place, the commands violate the clause.
+With every patch in place, they do not. One trace may have two bugs, so each bug is tried alone. If
+no bug alone reproduces the finding, its cause is the bug whose patch alone removes it. Each trial
+starts the engine, so trials test groups of bugs. Bit n of a patch's number puts the patch's bug
+into group n. So the groups that reproduce the finding spell the number of the patch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ AT_LEAST = 300.0
 """Minimum time for the trials, in seconds."""
 STALLS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
 Shows = Callable[[Collection[str], Sequence[Finding]], set[int]]
-"""Function from known bugs and findings to the ``id`` of each finding that these bugs cause."""
+"""Function that tries bugs on findings, and returns the ``id`` of each finding the bugs cause."""
 Tell = Callable[[int, int], None]
-"""Progress callback: replays made, replays in total."""
+"""Progress callback: number of replays made, number of replays in total."""
 
 
 def words_of(spec: str) -> Mapping[str, str]:
@@ -46,7 +46,7 @@ class Trials:
     """Trials of a build's findings on the same build with patches."""
 
     def __init__(self, spec: EngineSpec, seconds: float | None, tell: Tell) -> None:
-        """Set the time limit: ``seconds`` of the search, at least :data:`AT_LEAST`, or no limit."""
+        """Set the time limit to ``seconds``, but at least :data:`AT_LEAST`. ``None``: no limit."""
         self.spec, self.tell = spec, tell
         self.clock = Clock(None if seconds is None else max(AT_LEAST, seconds))
         self.words = words_of(spec.text)
@@ -70,10 +70,10 @@ class Trials:
         return result
 
     def _gave_up(self, problem: BaseException) -> None:
-        """Record why patches were not tried on every finding. The other findings get no patch."""
+        """Record why patches were not tried on every finding. Untried findings get no patch."""
         out = "interrupted" if interrupts.arrived() else "out of time"
         why = out if isinstance(problem, OutOfTime) else str(problem)
-        self.cut = f"{why} before every finding was tried: one cause may be listed as several"
+        self.cut = f"patches not tried on all findings ({why}): one cause may be listed as several"
 
     def _removed(self, findings: Sequence[Finding], result: dict[str, str]) -> None:
         if not self.words or ALL in self.spec.patches or not findings:
@@ -83,7 +83,7 @@ class Trials:
         self.offered = [patch for patch in fit if patch not in self.spec.patches]
         self.total = len(findings) * (2 + len(self.offered).bit_length())
         stay = self._alone((), findings)
-        # Any patch that frees a token resolves a stall at the exact limit of memory.
+        # Any patch that frees a token resolves a stall at the exact memory limit.
         stalls = [finding for finding in findings if finding.mark.clause in STALLS]
         longer = [*map(_longer, stalls)]
         still = self._alone((), longer) if longer else set()
@@ -93,7 +93,7 @@ class Trials:
             self._decoded([finding for finding in left if finding.id not in result], shows, result)
 
     def _decoded(self, findings: Sequence[Finding], shows: Shows, result: dict[str, str]) -> None:
-        """Record the patch of each finding's bug, decoded from groups tried with ``shows``."""
+        """Record each finding's patch in ``result``, spelled by the groups tried with ``shows``."""
         codes = {name: number for number, name in enumerate(self.offered, 1)}
         pattern = Counter[int]()
         for bit in range(len(codes).bit_length()) if findings else ():
@@ -123,7 +123,7 @@ class Trials:
         self, bugs: Collection[str], findings: Iterable[Finding], same: bool = False
     ) -> set[int]:
         """Return the ``id`` of each finding whose clause is violated with only these known bugs
-        unpatched. ``same``: only if the transition is the same, too."""
+        unpatched. ``same``: the transition must be the same, too."""
         patches = [patch for patch in self.offered if patch not in bugs]
         identities = self._marks(patches, findings)
         return {
@@ -141,7 +141,7 @@ class Trials:
     def _marks(
         self, patches: Iterable[str], findings: Iterable[Finding]
     ) -> list[tuple[Finding, list[Mark]]]:
-        """Return the identities reached by each finding's commands with these patches."""
+        """Return the identities that each finding's commands reach with these patches in place."""
         identities = []
         with closing(replace(self.spec, patches=(*self.spec.patches, *patches)).open()) as engine:
             # Sort by configuration, so that a driver builds each kind of scheduler once.
@@ -159,7 +159,7 @@ class Trials:
 
 
 def _longer(finding: Finding) -> Finding:
-    """Return a stall whose request may generate two more KV pages, and so needs more memory."""
+    """Return the stall with ``max_new`` raised by two KV pages, so that it needs more memory."""
     rid, trace = finding.trace.violations[0].rid, finding.trace
 
     def more(row: Row) -> Row:

@@ -1,10 +1,10 @@
 """Plan of a run: configurations, number of examples, time limit, and the order of the work.
 
-Each configuration gets its examples in rounds, each round up to twice as long as the last. Many
-bugs occur only in some configurations, and no configuration waits until the others are finished.
-The batches of a round share the remaining time. A batch runs until its share is over, and the next
-batch gets the time left unused. A batch cut short resumes before the next round. So the plan alone
-decides the order of the work, and the time decides how far it gets.
+Each configuration gets its examples in rounds, each round up to twice as long as the one before.
+Many bugs occur only in some configurations, so no configuration waits until the others are
+finished. The batches of a round share the remaining time. A batch runs until its share is over, and
+the next batch gets the time left unused. A batch cut short resumes before the next round. So the
+plan alone decides the order of the work. The time limit decides how much of the work is done.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from slotproof.search.array import Array, array
 from slotproof.search.findings import Finding
 
 EXAMPLES = 1400
-"""Number of examples of a run without a given number or time."""
+"""Number of examples in a run for which the user sets neither a number nor a time."""
 LEAST = 4
-"""Examples of a batch in the first round. The first example of a batch is always the simplest."""
+"""Examples in a batch of the first round. A batch's first example is always the simplest."""
 MOST = 64
-"""Largest number of examples of a batch."""
+"""Largest number of examples in a batch."""
 FLOOR = 20
-"""Examples of each configuration needed for a verdict."""
+"""Number of examples that each configuration needs for a verdict."""
 
 Name = TypeVar("Name")
 Tell = Callable[[Finding | int], None]
-"""Callback: a finding as soon as it is seen, or a number of further examples or replays."""
+"""Callback that gets a finding as soon as it is seen, or a number of new examples or replays."""
 Stop = Callable[[], bool]
 """Function returning True to stop: out of time, or Ctrl-C."""
 
 
 @dataclass
 class Plan:
-    """Plan of a run. The configurations share ``examples``."""
+    """Plan of a run. All configurations share the number ``examples``."""
 
     configs: dict[str, EngineConfig]
     """Configurations by name. If empty, :meth:`of` chooses them."""
@@ -53,34 +53,34 @@ class Plan:
     ignored: tuple[str, ...] = ()
     """Clauses to ignore."""
     shrink: int = 2000
-    """Maximum replays per finding. A limit in seconds would give slow machines different traces."""
+    """Maximum replays per finding. A limit in seconds would give other traces on slow machines."""
     seconds: float | None = None
-    """Time limit in seconds, including shrinking. Traces found earlier do not depend on the limit.
-    """
+    """Time limit in seconds for search and shrinking. The limit does not change traces found before
+    its end."""
     floor: bool = False
     """True to run the examples needed for a verdict in each configuration before any shrinking."""
     distinct: int | None = 4
     """Number of findings after which the search ends. ``None``: no limit."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
-    """Oracles of the run. The referee itself detects a crash in any case."""
+    """Oracles of the run. Without any oracle, the referee still detects a crash."""
 
     strength: int = 2
     """Strength of the covering array: 2 covers each pair of feature levels, 3 each triple."""
     numbered: tuple[str, ...] = ()
     """Names of array configurations, such as ``pairs-01``. :meth:`of` looks them up."""
     array: Array | None = None
-    """Array of the configurations."""
+    """Covering array of the configurations, or None."""
 
     @classmethod
     def named(cls, names: Sequence[str] | None, **fields: Any) -> Plan:
-        """Return a plan with the named configurations. Without names, :meth:`of` chooses them.
-        Raises :class:`BadConfig` for an unknown name."""
+        """Return a plan with the named configurations. Without names, :meth:`of` chooses the
+        configurations. Raises :class:`BadConfig` for an unknown name."""
         numbered = tuple(name for name in names or () if NUMBERED.fullmatch(name))
         return cls(chosen(names), numbered=numbered, **fields)
 
     def of(self, *offered: Capabilities) -> Plan:
-        """Return the plan with the configurations of an array that these engines accept, unless
-        some were named. Raises :class:`BadConfig` for a number outside the array."""
+        """Return the plan with all configurations of an array that these engines accept, or with
+        only the named configurations. Raises :class:`BadConfig` for a number outside the array."""
         if self.configs and not self.numbered:
             return self
         made = array(offered, self.strength)
@@ -120,20 +120,20 @@ class Clock:
 
 @dataclass(frozen=True)
 class ExampleBatch:
-    """A batch of examples of one configuration, to be run in a row."""
+    """A batch of one configuration's examples, run one after another."""
 
     name: str
     index: int
     """Index of the batch in the whole campaign. The batch's seed depends on the index."""
     first: int
-    """Number of examples of the configuration run before the batch."""
+    """Number of the configuration's examples that ran before the batch."""
     examples: int
     done: int = 0
-    """Examples of the batch already run."""
+    """Number of the batch's examples already run."""
     place: tuple[int, int] = (0, 0)
-    """Place of the next example: complete runs of Hypothesis, and examples of the current run."""
+    """Place of the next example: number of complete Hypothesis runs, and of examples after them."""
     before: tuple[Command, ...] = ()
-    """Commands of the last example."""
+    """Commands of the last example run."""
     until: float = math.inf
     """End of the batch's share of the time."""
 
@@ -156,7 +156,7 @@ class Schedule:
         """Return the batches due, each with its share of the time up to ``until``. ``jobs`` batches
         run at once.
 
-        Batches with the fewest examples come first, because no time may be left for the last ones.
+        Batches with the fewest examples run come first, because the last batches may get no time.
         """
         if not (due := sorted(self._waiting, key=lambda batch: batch.done)):
             due, self._next = self._next or [], next(self._batches, None)
@@ -169,12 +169,12 @@ class Schedule:
         ]
 
     def cut(self, batch: ExampleBatch) -> None:
-        """Record a batch cut short. It resumes after all batches of the round had their share."""
+        """Record a batch cut short. All batches of the round get their share before it resumes."""
         self._waiting.append(batch)
 
 
 def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
-    """Return the planned examples by name. Empty if the plan has no number of examples.
+    """Return the number of planned examples by name. Empty if the plan has no number of examples.
 
     >>> planned(Plan({}, examples=100), ["a", "b", "c"]), planned(Plan({}, examples=2), ["a"])
     ({'a': 34, 'b': 33, 'c': 33}, {'a': 2})
@@ -188,7 +188,7 @@ def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
 def _batches(names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
     """Yield the batches of each round, without end if no number of examples is planned.
 
-    A batch takes the remaining examples, too, if they are too few for another batch.
+    A batch also takes the remaining examples if these are too few for another batch.
 
     >>> rounds = _batches(["a", "b"], {"a": 21, "b": 21})
     >>> [[batch.examples for batch in batches] for batches in rounds]

@@ -23,7 +23,7 @@ from slotproof_model.spec.profiles import Choices, profile_named
 from slotproof_model.spec.transitions import TRANSITIONS
 
 MARGIN = 1.1
-"""Factor by which estimated seconds exceed the measured seconds."""
+"""Safety factor on the estimated seconds of a search that would give a verdict."""
 NAMED = 3
 """Maximum number of configurations named in a message."""
 
@@ -127,7 +127,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
 
 
 def _array(outcome: Outcome, plan: Plan) -> dict[str, Any] | None:
-    """Return the searched share of pairs and triples of levels, and features with one level."""
+    """Return the covered share of pairs and triples of levels, and the features with one level."""
     if plan.array is None:
         return None
     ran = [name for name in outcome.configs if outcome.run[name]]
@@ -156,7 +156,7 @@ def _reached(
     capabilities: Capabilities,
     configs: Collection[EngineConfig],
 ) -> dict[str, Any]:
-    """Return the transitions and guard outcomes reached, and those that were possible."""
+    """Return the transitions and guard outcomes that the run reached or could have reached."""
     excluded = impossible(capabilities.seen_to_make, configs, outcome.profile)
     wanted = capabilities.seen_to_make - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
@@ -180,7 +180,7 @@ WANTED = {
     ("aborted", "waiting"): "no request was aborted while waiting",
     ("aborted", "decoding"): "no request was aborted while decoding",
 }
-"""Events needed before a run may report conformance, each with the message if it is missing."""
+"""Events needed before a run may report conformance. Each has a message for its absence."""
 
 
 def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
@@ -190,7 +190,7 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
 
 
 def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> Iterator[str]:
-    """Yield a message for each server option in the configurations that never took effect."""
+    """Yield a message for each server option of the configurations if it never took effect."""
     for name in (name for config in configs for name in config.options):
         if not coverage.reached["options"][name]:
             yield f"option {name} of a configuration never took effect"
@@ -254,7 +254,7 @@ def missing(
     budget spent on these searches.
 
     The first occurrence of a transition can't be predicted. If some transition was never reached,
-    the budget is at least the examples of a plain run, and twice the examples so far.
+    the budget is at least the examples of a default run, and twice the examples run so far.
     """
     shared = set.intersection(*(set(outcome.configs) for outcome, _ in searches.values()))
     if not shared and all(outcome.configs for outcome, _ in searches.values()):
@@ -304,7 +304,7 @@ def missing(
 def _examples(report: dict[str, Any]) -> Iterator[str]:
     """Yield lines with the number of examples run and planned in each configuration.
 
-    Hypothesis may run a few more than planned.
+    Hypothesis may run a few more examples than planned.
     """
     counts = report["examples_of"]
     if report["planned"] is None:  # only the time is limited
@@ -338,7 +338,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     transitions, guards = report["transitions"], report["guards"]
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     if report["build"] and report["build"]["label"]:
-        yield labelled("", f"it is {Build(**report['build']).described}")
+        yield labelled("", f"the build is {Build(**report['build']).described}")
     if report["patches"]:
         yield labelled("patched", ", ".join(report["patches"]))
     yield from _configurations(report)
@@ -434,12 +434,12 @@ def verdict(report: dict[str, Any]) -> str:
 
 
 def compare(trace: Trace) -> dict[str, int | str] | None:
-    """Compare a trace's length with the spec's shortest counterexample. ``None``: not comparable.
+    """Compare a trace's length with the spec's shortest counterexample, or return None.
 
     ``prove --mutant`` proves the length of the shortest counterexample with one session, for the
     spec with the same bug. A trace with as many transitions is minimal. Transitions are counted,
-    since an engine takes several in one iteration. A comparison needs the bug in the spec at this
-    page size, one client's session in the trace, and a violated clause with a formula.
+    not commands, since an engine takes several transitions in one iteration. The comparison needs
+    the spec's bug at this page size, a single session, and a violated clause with a formula.
     """
     engine, _, name = trace.spec.partition(":")
     exhibit = EXHIBITS.get(name) if engine == "reference" else None
@@ -458,5 +458,5 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     text = f"{taken} transitions; the spec with this bug needs {need}"
     text += f" (slotproof prove --mutant {name})"
     if taken == need:
-        text = f"{taken} transitions, as few as the spec with this bug needs: none is shorter"
+        text = f"{taken} transitions, as few as the spec with this bug needs: no trace is shorter"
     return {"transitions": taken, "spec": need, "text": text}

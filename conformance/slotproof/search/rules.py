@@ -1,4 +1,4 @@
-"""Rules: commands of clients and the passage of time, weighted to reach deep states.
+"""Rules: draws of client commands and of the passage of time, weighted to reach deep states.
 
 The rules do not refer to the spec's transitions. Hypothesis draws the commands, the engine runs
 them, and the referee judges. Shrinking works on the commands (:mod:`slotproof.search.shrinking`).
@@ -32,23 +32,23 @@ from slotproof.search.drawing import (
 from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
-"""Largest drawn length of a single long turn. A larger draw gives two turns that fill the pool."""
+"""Largest drawn length of one long turn. A larger draw gives two turns that fill the pool."""
 
 IDLE_STEPS = 18
-"""Steps of waiting, enough for INV-PROGRESS.stalled to report a request."""
+"""Number of steps without events, enough for INV-PROGRESS.stalled to report a waiting request."""
 
 
 def machine_for(
     host: Host, offered: Collection[str], config: EngineConfig
 ) -> type[RuleBasedStateMachine]:
-    """Return a state machine class. Each instance sends to one fresh engine.
+    """Return a state machine class. Each instance sends its commands to one fresh engine.
 
     The draws depend only on the offered commands and on the configuration, never on the engine's
     behaviour. So an example can be drawn without running it.
     """
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
-    accepted = integers(1, width + 2)  # A round yields at most the draft and one more token.
+    accepted = integers(1, width + 2)  # A decoding round yields at most draft + 1 tokens.
     long = lengths(config.page_size)
     limits = sorted({config.timeout_of(session) for session in SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
@@ -113,7 +113,7 @@ def machine_for(
         def turn_with_stop(self, who: Chosen | None, length: int, again: Again, then: str) -> None:
             session = self.of(who) if who is not None else None
             asked, past = again.of(self.past(session), self.texts()), self.past(session)
-            if asked is None and past and who is not None and who.opened:  # ask in a new session
+            if asked is None and past and who is not None and who.opened:  # use a new session
                 self.do({"do": "close", "session": session})
                 self.do({"do": "open", "session": session})
                 asked, past = again.of([], self.texts()), []
@@ -129,8 +129,8 @@ def machine_for(
 
         @rule(who=chosen, back=integers(0, 3))
         def conversation_again(self, who: Chosen, back: int) -> None:
-            """Repeat two earlier turns. The first gets stop tokens found only in the second's
-            answer. These must not stop the second turn."""
+            """Repeat two earlier turns. The first turn gets stop tokens found only in the second
+            turn's answer. These tokens must not stop the second turn."""
             if not (known := conversations(self.texts())):
                 for length in (2, 1):
                     self.whole(self.of(who), Prompt(1, length), 3)
@@ -159,7 +159,7 @@ def machine_for(
                 self.too_long_together(close=length % 2 == 0)
 
         def too_long_together(self, close: bool) -> None:
-            """Send two turns that do not fit together, so that decoding must preempt one."""
+            """Send two turns that exceed the pool together, so that decoding must preempt one."""
             length = min(config.total_tokens * 3 // 8, config.context_len - 16)
             new = min(config.total_tokens // 8 + 2, 12)
             self.do({"do": "open", "session": "s2"})
@@ -172,8 +172,8 @@ def machine_for(
 
         @rule(how=sampled_from(["abort", "close", "abort_all"]))
         def memory_comes_free(self, how: str) -> None:
-            """Let a request wait for memory, then end both running turns. No later event would wake
-            the request."""
+            """Let a request wait for memory held by two running turns, then end both turns. No
+            later event would wake the request."""
             length = min(config.total_tokens * 3 // 8, config.context_len - 16)
             sessions = ("s1", "s2")
             for session in sessions:
@@ -234,8 +234,8 @@ def machine_for(
         @precondition(lambda _: config.timeout > 2)
         @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
-            """Let time pass twice with an event between. Each interval is below the timeout, and
-            the sum is above it."""
+            """Let time pass twice, with an event between. Each interval is below the timeout, but
+            both together are above the timeout."""
             seconds = config.timeout * 2 // 3
             session = self.of(who)
             self.step()

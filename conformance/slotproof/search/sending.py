@@ -1,4 +1,4 @@
-"""Sending of drawn commands to a fresh engine through its referee, or to no engine.
+"""Sender of drawn commands. A referee passes them to a fresh engine, unless they are only drawn.
 
 References to earlier requests, answers and open sessions are resolved when a command is sent.
 """
@@ -59,13 +59,13 @@ def may_be_sent(token: int) -> bool:
 
 
 class Sender:
-    """Sender of the commands of one example. The rules are in a subclass."""
+    """Sender of one example's commands. The rules that draw the commands are in a subclass."""
 
     def __init__(self, host: Host, config: EngineConfig) -> None:
         self.host, self.config = host, config
         self.sent: list[str] = []
         self.said: dict[str, list[int]] = {}
-        """Prompt of each request sent, including the history of its session."""
+        """Prompt of each request sent, by request ID, including the history of its session."""
         self.broken = self.torn = False
         try:
             self.referee = host.begin()
@@ -136,7 +136,7 @@ class Sender:
         return who.session
 
     def latest(self, back: int, live: bool = False) -> str:
-        """Return a request ID, counted from the last sent. ``live``: prefer unanswered requests."""
+        """Return a request ID, counted back from the last. ``live``: prefer unanswered requests."""
         known = self.referee.client.requests if self.referee is not None else {}
         waiting = [rid for rid in self.sent if rid in known and not known[rid].answers]
         among = waiting if live and waiting else self.sent

@@ -21,7 +21,7 @@ from slotproof.search.plan import Plan, Stop, Tell
 from slotproof.traces.record import rows_of
 
 HANG = 50
-"""Cost of a hanging replay, in normal replays. A hang lasts for the whole timeout."""
+"""Cost of a replay that hangs, in normal replays. A hang lasts for the whole timeout."""
 
 Log = list[Iteration]
 
@@ -41,10 +41,10 @@ class Shrunk:
 
 @dataclass(frozen=True)
 class Shrink:
-    """A task: shrink the findings of one clause in order, but none that a shrunk finding explains.
+    """A task: shrink one clause's findings in order, except those that a shrunk finding explains.
 
-    Of findings with the same identity, only the first is shrunk. If another is a different bug, a
-    later round finds it again.
+    Of findings with the same identity, only the first is shrunk. If another of them has a different
+    bug, a later round finds that bug again.
     """
 
     plan: Plan
@@ -84,7 +84,7 @@ class Shrink:
 
 
 class _Shrinking:
-    """Shrinking of one finding. A replay counts if it shows this finding and no earlier one."""
+    """Shrinking of one finding. A replay counts if it shows this finding and no earlier finding."""
 
     def __init__(
         self, plan: Plan, of: Finding, known: list[Mark], engine: Engine, tell: Tell, stop: Stop
@@ -100,7 +100,7 @@ class _Shrinking:
     def go(self) -> Finding:
         commands, log, minimal = minimise(self.of.trace.commands, self.shown)
         if not self.of.mark.certain and any(k.clause == self.of.mark.clause for k in self.known):
-            # The trace may be an earlier finding's with an irrelevant event.
+            # The trace may belong to an earlier finding, plus an irrelevant event.
             self.loose, self.left = True, self.plan.shrink
             plain, plain_log, plain_minimal = minimise(commands, self.shown)
             first = self.found(plain_log)
@@ -150,7 +150,7 @@ class _Shrinking:
             raise Spent from None
 
     def shown(self, commands: list[Command]) -> Log | None:
-        """Replay commands, as a :data:`Shown`. Raises :class:`Spent` if no replay is left."""
+        """Return the log if the commands reproduce the finding. May raise :class:`Spent`."""
         if self.left <= 0:
             raise Spent
         log = self.again(commands, self.ignored).log
@@ -232,7 +232,7 @@ class _Lowering:
         return False
 
     def names(self) -> None:
-        """Drop all commands of a session or a request, the last first."""
+        """Drop all commands of one session or one request at a time, the last first."""
         for field in ("session", "rid"):
             for name in reversed(dict.fromkeys(command.get(field) for command in self.best)):
                 rest = [command for command in self.best if command.get(field) != name]
@@ -282,14 +282,14 @@ def renamed(commands: list[Command]) -> list[Command]:
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:
-    """Return a size to compare: commands, then list lengths plus numbers, then list values."""
+    """Return a sort key: number of commands, list lengths plus numbers, then sum of list values."""
     lists = [value for command in commands for value in command.values() if isinstance(value, list)]
     numbers = sum(value for c in commands for value in c.values() if isinstance(value, int))
     return len(commands), sum(map(len, lists)) + numbers, sum(map(sum, lists))
 
 
 def _simpler(command: Command) -> Iterator[Command]:
-    """Yield the command with one field smaller."""
+    """Yield variants of the command, each with one field smaller."""
     for name, value in command.items():
         if isinstance(value, int) and not isinstance(value, bool):
             nearer = (value - (value >> bits) for bits in range(2, value.bit_length()))

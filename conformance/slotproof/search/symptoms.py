@@ -4,22 +4,22 @@ One bug causes many findings. The clause violated first, and its transition, dep
 events of the iteration, and so on the seed. Only 1-minimal traces are compared, since each event in
 them is necessary. Their symptoms are stable:
 
-- *telling*: transitions of the whole trace outside the course of every request or later turn
+- *telling*: transitions in the trace other than those of every request or every later turn
 - *guards* broken at the end, for a trace without telling transitions
 - *departs*: variables in which the engine's state differs from the spec's at the end, and which
   side has the larger value
 - *clauses* broken at the end (reporting alone is a separate finding)
 - *changes*: single changes of the spec that explain the trace
   (:mod:`slotproof.lockstep.explanations`)
-- *words*: message of a crash, or awaited resource of a stall
+- *words*: message of a crash, or the resource that a stall waits for
 
-A finding has the cause of a listed trace if both stop with the same message. Without a message,
-three conditions must hold. The finding has every event that the listed trace needs. No further
-clause about pages, rows, tokens or answers is broken. The same change of the spec explains both, or
-the engine departs in no further variable. Other clauses and guards are not compared: their checks
-start from the engine's state, not from the spec's, and so depend on the other events of the
-iteration. The rule hides a second bug that needs the same transitions and departs only in variables
-that are already wrong.
+A finding has the same cause as a listed trace if both stop with the same message. Without a
+message, three conditions must hold. The finding has every event that the listed trace needs. No
+further clause about pages, rows, tokens or answers is broken. The same change of the spec explains
+both, or the engine departs from the spec in no further variable. Other clauses and guards are not
+compared: their checks start from the engine's state, not from the spec's, and so depend on the
+other events of the iteration. The rule hides a second bug that needs the same transitions and
+departs only in variables that are already wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slotproof.search.findings import LATER, Mark
 from slotproof_model.spec.invariants import INVARIANTS
 
 ACTOR = "an actor"
-"""Difference of a session or request that exists only in the engine, or only in the spec."""
+"""Name of the difference if a session or request exists only in the engine, or only in the spec."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Symptoms:
 
     @property
     def seen(self) -> frozenset[str]:
-        """Broken clauses about pages, rows, tokens or answers, not formulas of the state."""
+        """Broken clauses about pages, rows, tokens or answers, without formulas of the state."""
         return frozenset(clause for clause in self.clauses if not _stated(clause))
 
     @property
@@ -87,7 +87,7 @@ def symptoms(trace: Trace, mark: Mark) -> Symptoms:
 
 
 def _departs(differs: dict[str, Any]) -> str:
-    """Return a variable, with ``>`` if the engine has the larger value, ``<`` if the spec has."""
+    """Return a variable's name, with ``>`` if the engine's value is larger, ``<`` if the spec's."""
     spec, engine = differs.get("spec"), differs.get("engine")
     if spec is None or engine is None:
         return str(differs.get("variable", ACTOR))
@@ -104,7 +104,7 @@ class Bug:
     """Symptoms of the bug's traces."""
 
     def shown(self, observed: Symptoms) -> bool:
-        """Return True if an example, not yet shrunk, shows the bug among unrelated events. The
+        """Return True if an example, not yet shrunk, has the bug among unrelated events. The
         example has every event that one trace needs, and nothing beyond the bug is wrong."""
         return (
             any(cause.needs <= observed.has for cause in self.causes)
@@ -126,29 +126,29 @@ class AcceptedFindings:
     bugs: tuple[Bug, ...] = ()
 
     def recognises(self, observed: Symptoms) -> bool:
-        """Return True if an example, not yet shrunk, shows an accepted finding."""
+        """Return True if an example, not yet shrunk, has an accepted finding."""
         return observed.mark.id in self.ids or any(bug.shown(observed) for bug in self.bugs)
 
 
 def same(observed: Symptoms, causes: Collection[Symptoms]) -> str | None:
-    """Return the reason why a finding has the cause of these traces of one bug, or ``None``."""
+    """Return the reason why a finding has the same cause as these traces of a bug, or ``None``."""
     clauses = frozenset().union(*(cause.clauses for cause in causes))
     seen = frozenset().union(*(cause.seen for cause in causes))
     departs = frozenset().union(*(cause.departs for cause in causes))
     for cause in causes:
         if observed.mark.what or cause.mark.what:
             if cause.mark.stop == observed.mark.stop:
-                return f"it stops with the same message: {observed.mark.what}"
+                return f"the finding stops with the same message: {observed.mark.what}"
             continue
         if not (observed.minimal and cause.needs <= observed.has and observed.seen <= seen):
             continue
         if shared := sorted(cause.changes & observed.changes):
-            return f"the same change of the spec explains it: {shared[0]}"
+            return f"the same change of the spec explains both: {shared[0]}"
         in_nothing_else = observed.departs <= departs and observed.departs & cause.departs
         in_nothing = not observed.departs | cause.departs and observed.clauses <= clauses
         if in_nothing_else or (in_nothing and cause.mark.clause == observed.mark.clause):
             needs, where = _all(cause.needs), _all(observed.departs)
-            return f"it needs {needs} and departs in {where}, as in the baseline"
+            return f"the finding needs {needs} and departs in {where}, as in the baseline"
     return None
 
 

@@ -25,13 +25,13 @@ from slotproof_model.proofs.pool import Pool
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Event = Callable[[int, Finding | int], None]
-"""Callback: number of the task, and its event."""
+"""Callback that gets the number of a task and an event of the task."""
 Done = Callable[[int, Any], None]
-"""Callback: number of a finished task, and its result."""
+"""Callback that gets the number of a finished task and its result."""
 
 
 class Task(Protocol[R_co]):
-    """A task of a campaign: data with a method. Equal data gives equal results."""
+    """A task of a campaign: data with a method ``run``. Equal data gives equal results."""
 
     @property
     def key(self) -> str:
@@ -41,7 +41,7 @@ class Task(Protocol[R_co]):
 
 
 def no_matter(number: int, result: Any) -> None:
-    """Ignore a finished task. For callers that need only the complete list of results."""
+    """Ignore a finished task, for callers that need only the complete list of results."""
 
 
 class Workers(Protocol):
@@ -49,9 +49,9 @@ class Workers(Protocol):
 
     jobs: int
     memory: bool
-    """True if the next result may be stored in a journal, and so takes no time."""
+    """True if the next result may come from a journal, and so may take no time."""
     over: bool
-    """True if no further task is run."""
+    """True if the workers run no further task."""
 
     def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
         """Return results in the order of the tasks. Raises a task's own failure."""
@@ -61,7 +61,7 @@ class Workers(Protocol):
 
 
 class Here:
-    """Workers of this process: tasks run in order on its engine."""
+    """Worker in this process. Tasks run in order on the process's engine."""
 
     jobs, memory, over = 1, False, False
 
@@ -79,14 +79,14 @@ class Here:
         return results
 
     def close(self) -> None:
-        """Leave the engine to its owner."""
+        """Leave the engine open: its owner closes it."""
 
 
 class Elsewhere:
-    """Further processes, each with an engine of its own.
+    """Workers in further processes, each with an engine of its own.
 
-    Only this process handles Ctrl-C. It asks the workers to stop and to return their results within
-    a few seconds.
+    Only the parent process handles Ctrl-C. It asks the workers to stop and to return their results
+    within a few seconds.
     """
 
     memory = over = False
@@ -103,7 +103,7 @@ class Elsewhere:
         raise NotImplementedError
 
     def ask(self, stop: bool) -> None:
-        """Ask running tasks to stop, or let tasks run again."""
+        """Ask running tasks to stop, or withdraw an earlier request to stop."""
         raise NotImplementedError
 
     def result(self, future: Future[R]) -> R:
@@ -117,7 +117,7 @@ class Elsewhere:
         """Return results in the order of the tasks. Raises a task's own failure."""
         self._call += 1
         if not stop():
-            self.ask(stop=False)  # An earlier stop does not apply to these tasks.
+            self.ask(stop=False)  # An earlier request to stop is over.
         waiting = deque(enumerate(tasks))
         running: dict[Future[R], int] = {}
         results: dict[int, R] = {}
@@ -155,7 +155,7 @@ Told = tuple[int, int, Finding | int]
 
 
 class Processes(Elsewhere):
-    """Processes of this machine."""
+    """Worker processes on this machine."""
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
         super().__init__(jobs)

@@ -106,7 +106,7 @@ def _links(ids: Iterable[str], folder: str = "") -> str:
 
 
 def _pulls(source: str) -> str:
-    """Return pull requests as links. A bare number is of the repository before it, or of SGLang.
+    """Return pull requests as links. A bare number takes the last repository named, or SGLang.
 
     >>> _pulls("#21875")
     '[#21875](https://github.com/sgl-project/sglang/pull/21875)'
@@ -130,7 +130,7 @@ def _sentence(text: str) -> str:
 
 
 def write_all(documents: Mapping[str, str], folder: Path) -> list[str]:
-    """Write changed documents, delete generated files that are left over, and return their names.
+    """Write changed documents, delete obsolete generated files, and return the names of both.
 
     Raises ``OSError``.
     """
@@ -144,7 +144,7 @@ def write_all(documents: Mapping[str, str], folder: Path) -> list[str]:
 
 
 def stale(documents: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the names of files that are missing, out of date, or generated and left over."""
+    """Return the names of missing and outdated documents, and of obsolete generated files."""
     wrong = [name for name, text in documents.items() if _read(folder / name) != text]
     present = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
     extra = [name for name, path in present.items() if MARK in (_read(path) or "")]

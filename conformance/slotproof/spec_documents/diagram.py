@@ -82,7 +82,7 @@ def _left(index: int) -> float:
 
 
 def _ports(arcs: Sequence[_Arc], states: int) -> None:
-    """Set the ends of arcs on the half of a box that faces the other box, short arcs outermost."""
+    """Put each arc's ends on the box half that faces the other box. Short arcs are outermost."""
     for index, leaves in product(range(states), (True, False)):
         touching = [arc for arc in arcs if (arc.source if leaves else arc.target) == index]
         for at, arc in enumerate(sorted(touching, key=lambda arc: arc.span)):

@@ -48,13 +48,13 @@ class Bug:
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        """Invariants of the search's finding on the engine. The finding violates at least one."""
+        """Invariants that the bug can violate on the engine. A search's finding violates one."""
         return self.mutant.breaks if self.mutant else ()
 
 
 @cache
 def bugs() -> dict[str, Bug]:
-    """Return every known bug by name: first the engine's mutants, then the bugs of the spec alone.
+    """Return every known bug by name: first the engine's mutants, then bugs that only the spec has.
 
     >>> bugs()["22753-sticky-active"].lives
     ['T-REFUSE']
@@ -73,7 +73,7 @@ def of_stage(stage: Stage | None) -> list[str]:
 
 
 def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the methods of these transitions by engine, from each family's newest release.
+    """Return the methods that carry out these transitions in each family's newest release.
 
     >>> made_in(["T-REFUSE"])
     {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
@@ -92,7 +92,7 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
 
 
 def bugs_of(*transitions: str) -> list[Bug]:
-    """Return the known bugs with a change to at least one of these transitions in the spec."""
+    """Return the known bugs that change at least one of these transitions in the spec."""
     return [bug for bug in bugs().values() if set(bug.lives) & set(transitions)]
 
 
@@ -127,7 +127,7 @@ def touched(transition: Transition) -> dict[bool, list[str]]:
 
 
 def readers(choice: str) -> list[str]:
-    """Return the transitions with a choice of the profile in their guard or effect.
+    """Return the transitions whose guard or effect reads this choice of the profile.
 
     >>> readers("loan")
     []
@@ -141,7 +141,7 @@ def readers(choice: str) -> list[str]:
 
 
 def deciding_choice(transition: Transition) -> str | None:
-    """Return the profile's choice that enables the transition, or None if every profile has it."""
+    """Return the choice of a profile that enables the transition, or None if no choice decides."""
     for name, value in transition.choices.items():
         choice = name.removeprefix("config.")
         if choice in CHOICES:
@@ -150,11 +150,11 @@ def deciding_choice(transition: Transition) -> str | None:
 
 
 STANDINGS: dict[str, str] = {
-    "both": "proved of the spec, and the same formula is evaluated on engines",
-    "proved": "proved of the spec for one arbitrary page or row, or for the sum of all other "
+    "both": "proved for the spec, and the same formula is evaluated on engines",
+    "proved": "proved in the spec for one arbitrary page or row, or for the sum of all other "
     "actors; on engines the observed clauses check every page and row",
-    "observed": "not modelled by the spec, or in less detail: checked on engines only",
-    "neither": "assumed of the configuration",
+    "observed": "modelled by the spec in less detail or not at all: checked on engines only",
+    "neither": "an assumption about the configuration",
 }
 
 
@@ -221,7 +221,7 @@ def examples() -> Any:
 
 
 def given(transition: Transition) -> dict[str, str]:
-    """Return the environment's choices without a parameter of their own, with the meanings.
+    """Return the meaning of each environment choice that is not a parameter of the transition.
 
     >>> given(TRANSITIONS["T-REAP"])["others"]
     "full-pool tokens of the tree that other actors' locks cover"
@@ -233,7 +233,7 @@ def given(transition: Transition) -> dict[str, str]:
 
 
 def page_rules(transition: Transition) -> dict[str, tuple[str, Expr, bool]]:
-    """Return rules for the choice of KV pages: sentence, formula, and True if only for ``swa``.
+    """Return each rule for the choice of KV pages: sentence, formula, True for a ``swa``-only rule.
 
     >>> page_rules(TRANSITIONS["T-EVICT"])["evicted"][0]
     'Only a page of the tree is evicted.'

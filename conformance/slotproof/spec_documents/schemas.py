@@ -1,4 +1,4 @@
-"""The JSON Schemas, generated from the same types as slotproof's checks of its input."""
+"""The JSON Schemas, generated from the types that slotproof uses to check its input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def schemas(mark: str) -> dict[str, str]:
 
 
 class _Plain(GenerateJsonSchema):
-    """A schema generator without titles. Titles would only repeat the names of fields."""
+    """A schema generator without field titles. A title would only repeat the name of its field."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         del schema

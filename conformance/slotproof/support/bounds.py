@@ -1,6 +1,6 @@
 """Bounds on the data that a file or a driver may send, each with its reason.
 
-Traces, logs, baselines and drivers may come from strangers. slotproof refuses larger data in one
+Traces, logs, baselines and drivers may come from strangers. slotproof refuses larger data with one
 line. `docs/explanation/trust.md` has the bounds as a table. Together the bounds limit every answer
 of slotproof to ten seconds and 500 MB.
 """
@@ -8,7 +8,7 @@ of slotproof to ten seconds and 500 MB.
 from __future__ import annotations
 
 LINE_BYTES = 8 << 20
-"""Bytes of a line of a log or of a driver. As Python objects a line takes forty times its size."""
+"""Bytes of a line in a log or from a driver. As Python objects, a line takes 40 times its size."""
 JOURNAL_LINE_BYTES = 256 << 20
 """Bytes of a line of a journal. A line has the findings of 64 examples, of up to 2 MB each."""
 TRACE_BYTES = 4 << 20
@@ -30,7 +30,7 @@ EVENTS = 10_000
 VIOLATIONS = 1_000
 """Violated clauses of a trace, or ignored clauses."""
 POSITIONS = 2_000_000
-"""Positions in all rows of a snapshot that have an owner. The oracles check every position."""
+"""Positions in all owned rows of a snapshot. The oracles check every position."""
 ACTOR_FIGURES = 20
 """Numbers in a session, a slot or a request of a snapshot."""
 KEPT = 5_000_000
@@ -38,7 +38,7 @@ KEPT = 5_000_000
 COMMANDS = 10_000
 """Commands of a trace."""
 ITERATIONS = 10_000
-"""Iterations requested by all commands of a trace. The reference engine needs some seconds."""
+"""Iterations requested by all commands of a trace. The reference engine runs them in seconds."""
 STEPS = 10_000
 """Iterations requested by one command."""
 SECONDS = 1_000_000_000
@@ -46,7 +46,7 @@ SECONDS = 1_000_000_000
 TOKENS = 1_000_000
 """Tokens in a command. Also the largest token ID."""
 POOL_TOKENS = 10_000_000
-"""Tokens of a pool. A GPU of 2026 holds fewer for one model."""
+"""Tokens of a pool. A GPU of 2026 holds fewer tokens for one model."""
 CONTEXT = 1_000_000
 """Tokens of a request."""
 PAGE_TOKENS = 4_096
@@ -54,9 +54,9 @@ PAGE_TOKENS = 4_096
 BUILT_TOKENS = 1_000_000
 """Tokens of a pool when an engine is built for a trace. The reference engine allocates them all."""
 BUILT_CELLS = 4_000_000
-"""Rows × context_len of an engine built for a trace: its `req_to_token`, 32 MB per pool."""
+"""Rows × context_len of an engine built for a trace: cells of `req_to_token`, 32 MB per pool."""
 DRAWN_PAGES = 100_000
-"""Pages of a pool for which a report draws the pages."""
+"""Pages of a pool whose pages a report draws. Pages of a larger pool are not drawn."""
 DRAWN_CELLS = 200_000
 """Drawn cells × iterations in a report. Browsers do not open larger reports."""
 STDERR_FIRST, STDERR_LAST = 1_000, 4_000
@@ -76,4 +76,4 @@ SEEN_CHARS = 500
 """Characters that `check-driver` prints of a wrong answer. The rest of a long answer adds no
 information."""
 SEEN_LINES = 3
-"""Lines that `check-driver` prints of output that is no answer, or answers another message."""
+"""Lines that `check-driver` prints of output that is no answer, or answers the wrong message."""

@@ -3,11 +3,11 @@
 A child runs in the process group of a *watcher*, a shell that reads from a pipe. slotproof holds
 the pipe's other end. If slotproof ends, even by SIGKILL, the kernel closes that end. The watcher
 then reads the end of its input and kills its whole group. The child joins the group between fork
-and exec. Until the exec it holds a copy of the pipe's end, so no child can be left over.
+and exec. Until the exec, the child also holds slotproof's pipe end, so no child can be left over.
 
-Linux also has a parent-death signal, which is weaker: it comes when the *thread* that forked ends,
-and does not reach the child's children. A child that leaves its process group on purpose (`setsid`)
-escapes both.
+Linux also has a parent-death signal, which is weaker: it comes when the forking *thread* ends, and
+does not reach the child's children. A child that leaves its process group on purpose (`setsid`)
+escapes both mechanisms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Argv = Sequence[str | Path]
 
 
 class Child:
-    r"""A running program. The program and its descendants end by :meth:`kill`, or with slotproof.
+    r"""A running program. :meth:`kill`, or slotproof's end, ends the program and its descendants.
 
     Options and errors are as in :class:`subprocess.Popen`. Streams not named in the options are
     empty. Output is in bytes.
@@ -67,7 +67,7 @@ class Child:
                     stream.close()
 
     def _end_group(self) -> None:
-        """Kill the watcher's group. Its number can't be reused until the watcher is waited for."""
+        """Kill the watcher's group. Its number can't be reused until ``wait`` reaps the watcher."""
         if self._watcher.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._watcher.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """The only module that writes files. A file is written completely or not at all.
 
-A reader, a crash or a full disk never sees half a file. The text goes to a temporary file with a
-random name in the same folder, and this file then replaces the old one. A symbolic link at the
+No reader sees half a file, even after a crash or on a full disk. The text goes to a temporary file
+with a random name in the same folder, which then replaces the old file. A symbolic link at the
 target is replaced and not followed, because other users may be able to write to folders of traces.
 """
 
@@ -21,7 +21,7 @@ TEMPORARY = ".slotproof-*.tmp"
 def write_whole(path: Path, text: str) -> None:
     r"""Write a whole file in UTF-8, and create its folder if missing. Raises ``OSError``.
 
-    UTF-8 has no form for a lone surrogate, so its escape is written. In JSON both mean the same.
+    UTF-8 has no form for a lone surrogate, so the file gets an escape, which JSON reads alike.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"

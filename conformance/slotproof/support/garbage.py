@@ -1,7 +1,7 @@
 """Less frequent garbage collection while a search judges examples.
 
-Reference counting frees nearly all objects of an example. Python's cycle search ran after every 700
-new objects, through all objects of torch and Hypothesis, and took an eighth of a campaign's time.
+Reference counting frees nearly all objects of an example. By default, Python searches for cycles
+after every 700 new objects, through all of torch and Hypothesis: an eighth of a campaign's time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _NEW = 20_000
-"""Number of new objects that trigger a collection. Objects freed since do not count."""
+"""Number of new objects that trigger a collection. Objects that are freed again do not count."""
 
 
 @contextmanager

@@ -5,10 +5,10 @@ answer. The engine's state is then no evidence. After an interrupt, slotproof ju
 and preserves the earlier findings.
 
 Inside a campaign an interrupt only sets the flag (:func:`held`). ``KeyboardInterrupt`` is raised
-only where a referee waits for its engine (:func:`released`), the only long wait. Hypothesis, a list
-of findings and a file must not be left half done. A second interrupt changes nothing.
+only where a referee waits for its engine (:func:`released`), the only long wait. Elsewhere it could
+leave Hypothesis, a list of findings or a file half done. A second interrupt changes nothing.
 
-A command imports this module first, so the module has no slow imports.
+Every command imports this module first, so the module has no slow imports.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def heed() -> None:
 def noted() -> Iterator[None]:
     """Note interrupts inside this context. In nested contexts, only the outermost has an effect.
 
-    An ignored signal stays ignored. SIGTERM is noted only after :func:`heed`. In a thread nothing
-    changes, because signals reach only the main thread.
+    An ignored signal stays ignored. SIGTERM is noted only after :func:`heed`. In other threads the
+    context does nothing, because signals reach only the main thread.
     """
     if _State.noting or threading.current_thread() is not threading.main_thread():
         yield

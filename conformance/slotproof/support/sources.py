@@ -1,4 +1,4 @@
-"""Version of slotproof. A campaign resumes only if this slotproof would draw the same examples."""
+"""Version and source digest of slotproof. A campaign resumes only if the digest is the same."""
 
 from __future__ import annotations
 

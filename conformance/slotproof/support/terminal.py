@@ -2,7 +2,7 @@
 
 Names, messages and file contents come from drivers, engines and strangers. Characters that control
 a terminal (control characters, escape sequences, text direction) are escaped. No text can then move
-the cursor or forge a line. Only :class:`Painted` adds color, afterwards. The linter
+the cursor or forge a line. Only :class:`Painted` adds color, after the escaping. The linter
 (``pyproject.toml``) forbids ``typer.echo``, ``print`` and the standard streams elsewhere.
 """
 

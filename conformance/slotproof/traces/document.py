@@ -185,7 +185,7 @@ class Explained(TypedDict):
 
 @shape
 class Later(TypedDict):
-    """A kind of finding later in a log: the place of the first, and the number of findings."""
+    """A kind of finding later in a log: the place of its first occurrence, and how many occur."""
 
     file: Count
     line: Count
@@ -208,7 +208,7 @@ class Recorded(TypedDict):
 @shape
 class BuildFound(TypedDict):
     """The identity of the build. ``argument`` is its ``--engine`` argument. ``release`` is empty
-    for a build that matches no release. Engines without releases omit the field."""
+    for a build that matches no release. Engines without releases omit ``release``."""
 
     argument: Text
     name: Text
@@ -255,7 +255,7 @@ TRACE = Shape("the document", open_shape(Document))
 
 
 def encoded(schema: Any) -> Any:
-    """Return the JSON Schema of a file, with ITF's forms, from a schema of decoded values.
+    """Return the JSON Schema of an ITF file, made from the schema of the file's decoded values.
 
     >>> encoded({"type": "boolean"})
     {'type': 'boolean'}

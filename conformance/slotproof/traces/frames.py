@@ -14,7 +14,7 @@ from slotproof.traces.runs import spans
 Table = dict[str, dict[str, Any]]
 
 ACTORS = {"sessions": "session ", "slots": "slot of ", "requests": ""}
-"""Tables of the actors. The value is the text before an actor's name in a title."""
+"""Names of the actors' tables. Each value is the text before an actor's name in a title."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def to_itf(trace: Record) -> dict[str, Any]:
 
 
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
-    """Return an iteration in ITF. The last one leaves out the counts, which the state has."""
+    """Return an iteration in ITF. A command's last iteration has no counts: the state has them."""
     records = ("events", "told", "check", "differs")
     result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in records}
     for name in (*(() if last else FIGURES), "shares", "pages"):
@@ -321,7 +321,8 @@ def load(path: str | Path, to_run: bool = True) -> Record:
     try:
         trace = from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
     except (BadJson, BadTrace) as bad:
-        raise BadTrace(f"{path}: {bad}") from None
+        hint = "; a trace is a file *.itf.json, which `slotproof run` writes for each finding"
+        raise BadTrace(f"{path}: {bad}{hint * isinstance(bad, BadJson)}") from None
     if to_run and trace.recorded is not None:
         raise BadTrace(f"{path}: this trace is from a log: it can be shown, but not run again")
     return trace

@@ -49,7 +49,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Place of a trace that is the end of a log. Such a trace can't be run again."""
+    """Place of a trace within a log. A trace from a log can't be run again."""
 
     file: int
     """Number of the log's file, from 1."""
@@ -63,7 +63,7 @@ class Recorded:
 
     @property
     def where(self) -> str:
-        """Place of the last line, in words."""
+        """Place of the trace's last line in the log, in words."""
         return place(self.file, self.line)
 
 
@@ -116,12 +116,12 @@ class Record:
 
     @property
     def not_afresh(self) -> str:
-        """Sentence part for a finding that does not reproduce in a fresh process, otherwise ""."""
+        """Words after "The finding", if it does not reproduce in a fresh process, otherwise ""."""
         after = f"; reproduces after example {self.needs} of its configuration" * bool(self.needs)
         return "" if self.needs is None else f"does not reproduce in a fresh process{after}"
 
     def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:
-        """Return the trace with these explanations. A file stores only the plainest."""
+        """Return the trace with these explanations. A file stores only the plainest of them."""
         return replace(self, explained=every and every[:MOST], changes=lasting(every))
 
     @property
@@ -146,8 +146,8 @@ class Record:
         return Setup(self.config, self.seed, self.chosen_profile, self.ignored)
 
     def passes(self, entry: Iteration) -> bool:
-        """Return True if a replay continues after the entry: it violates only clauses of the client
-        contract that the trace does not violate. The trace may be older than such clauses."""
+        """Return True if a replay continues after the entry: all violated clauses belong to the
+        client contract, and the trace violates none. The trace may be older than such clauses."""
         named = {violation.clause for violation in self.violations}
         return bool(named) and all(bad.clause in CONTRACT - named for bad in entry.violations)
 
@@ -195,7 +195,7 @@ class Record:
 
 
 def row_of(entry: Iteration, last: Row) -> Row:
-    """Return the row of a log entry. ``last`` is the row of the command before."""
+    """Return the row of a log entry. ``last`` is the row of the previous command."""
     frames = [frame_of(seen) for seen in entry.observations]
     transitions = [event["transition"] for frame in frames for event in frame.events]
     shown = frames[-1] if frames else last

@@ -75,7 +75,7 @@ def render(document: Any) -> str:
 
 
 def transitions(document: Any) -> Iterator[str]:
-    """Yield the sizes, each transition with the changed variables, and the violated clauses."""
+    """Yield lines: the sizes, each transition with its changed variables, the violated clauses."""
     meta = document["#meta"]["slotproof-spec"]
     first, *rest = document["states"]
     yield from (f"page size {meta['page_size']}, pool of {first['full.total']} tokens", "")
@@ -93,7 +93,7 @@ def transitions(document: Any) -> Iterator[str]:
 
 
 def _said(name: str, value: Any) -> str:
-    """Return a variable and its value as text. A flag is only its name, a kind or phase is a word.
+    """Return a variable and its value as text. A flag is written as its name, a kind as a word.
 
     >>> _said("req.phase", 4), _said("s1.slot.lent", 0), _said("slot.row", -1), _said("slot.C", 2)
     ('req.phase=running', 'not s1.slot.lent', 'slot.row=no_row', 'slot.C=2')

@@ -39,6 +39,6 @@ def report(folder: Path) -> str:
         for fast in (0.98, 0.95)
     ]
     summary = summaries.summary(outcome, plan, engine.capabilities)
-    known = {found()[0].name: "idle: it stops with the same message"}
+    known = {found()[0].name: "idle: the finding stops with the same message"}
     links = lambda finding: f"{folder}/{finding.mark.slug}"  # noqa: E731
     return page.render(runs, outcome, points, found(), known, summary, links, folder)

@@ -50,8 +50,8 @@ WITHOUT = {
     "sglang-0.5.23-aborted-for-others": "the trace was found with patches",
     "sglang-0.5.23-branch-of-aborted": "no server options, but the trace needs branching",
     "sglang-0.5.23-replace-all-crash": "no server options, but the trace needs branching",
-    "vllm-0.25.0-stop-ahead": "it has stop tokens",
-    "vllm-0.25.0-stop-in-round": "its rounds accept some drafts",
+    "vllm-0.25.0-stop-ahead": "a turn has stop tokens",
+    "vllm-0.25.0-stop-in-round": "the trace's rounds accept some drafts",
 }
 """Findings without a script, and the reason."""
 
@@ -192,17 +192,17 @@ REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
     (PINS, lambda trace: replace(trace, violations=[]), "the engine itself violates no clause"),
     (PINS, lambda trace: replace(trace, violations=[GARBAGE]), "the engine itself violates no"),
     (PINS, of("sglang of mine"), "names no release"),
-    (UNWRITTEN, of("sglang 0.5.13"), "the rounds of this release"),
+    (UNWRITTEN, of("sglang 0.5.13"), "the speculative rounds of this release"),
     (PINS, lambda trace: sends(trace, {"do": "tick", "seconds": 1}), "no call for 'tick'"),
     (PINS, lambda trace: sends(trace, {"do": "pause"}), "no call for 'pause'"),
     (PAUSED, lambda trace: sends(trace, {"do": "flush"}), "no call for 'flush'"),
-    (PAUSED, lambda trace: sends(trace, submit("r2", [1], stop=[5])), "it has stop tokens"),
+    (PAUSED, lambda trace: sends(trace, submit("r2", [1], stop=[5])), "a turn has stop tokens"),
     (
         PINS,
         lambda trace: sends(
             trace, submit("r2", [1]), submit("r20", [1]), {"do": "abort", "rid": "r2"}
         ),
-        "aborts every request with this prefix of the ID",
+        "aborts every request whose ID begins with r2",
     ),
     (PINS, lambda trace: sends(trace.without_states(), RETRACT), "retracts one of several"),
 ]
@@ -233,7 +233,7 @@ def test_requests_that_the_front_end_of_vllm_refuses_are_not_sent() -> None:
     changed = sends(trace, one, none, more, STEP)
     assert [call is None for call in calls(changed)] == [False, True, True, False]
     said = objections(changed, harness("vllm"))
-    assert len(said) == 2 and all("the script leaves it out" in objection for objection in said)
+    assert len(said) == 2 and all("the script omits the request" in objection for objection in said)
 
 
 def test_an_abort_of_vllm_is_of_the_session() -> None:

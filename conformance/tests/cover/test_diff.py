@@ -26,7 +26,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_difference(cli: Any) -> None:
-    assert "do the same in all 5 commands" in cli(
+    assert "behave alike in all 5 commands" in cli(
         ["replay", TRACE, "--engine", "reference", "--against", "reference"]
     )
 
@@ -34,7 +34,7 @@ def test_no_difference(cli: Any) -> None:
 def test_from_the_first_command_at_which_they_differ(cli: Any) -> None:
     """#22213: the builds count alike until a slot is on loan."""
     shown = cli(["replay", TRACE, "--against", "reference"], 1)
-    assert "the same after 4 of 5 commands:" in shown
+    assert "alike in the first 4 of 5 commands:" in shown
     assert "1 + 2 = 65 ≠ 64" in shown
     assert "the builds differ from command 5 on: full, its own check, violated" in shown
 

@@ -35,3 +35,9 @@ def test_findings_have_states_and_the_matrix_has_none() -> None:
     assert all(load_trace(path).states for path in findings.glob("*.itf.json"))
     of_matrix = list(findings.glob("matrix*/traces/*.itf.json"))
     assert of_matrix and not any(load_trace(path).states for path in of_matrix)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_wrapped_line_is_a_heading(path: Path) -> None:
+    """The site turns a line that begins with `#123` into a heading."""
+    assert re.findall(r"^ {0,3}#+\d.*", path.read_text(), re.MULTILINE) == []

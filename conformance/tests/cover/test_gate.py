@@ -148,7 +148,7 @@ def test_a_trace_that_breaks_more_is_new(tmp_path: Path, out: Path, cli: Any) ->
     code, said = cli.ran("gate", path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
     assert code == 1 and len(said["new"]) == 1
     (told,) = said["groups"][0]["traces"]
-    assert told["status"] == "changed" and "it breaks INV-ONCE.reported" in told["detail"]
+    assert told["status"] == "changed" and "the replay breaks INV-ONCE.reported" in told["detail"]
 
 
 def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
@@ -182,7 +182,7 @@ def test_a_baseline_of_another_engine_is_not_green(tmp_path: Path, out: Path, cl
     """Without --engine, the gate would search the reference for minutes and always pass."""
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     path = written(tmp_path / "b.json", other)
-    assert "is about sglang 0.5.10*, and --engine is the reference engine" in cli.wrong(
+    assert "lists bugs of sglang 0.5.10*, and --engine is the reference engine" in cli.wrong(
         ["gate", str(path)]
     )
 
@@ -303,7 +303,7 @@ GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
         ),
         ('[{"name": "a", "traces": ["x/../../y"]}]', "entry 1: the trace 'x/../../y' is outside"),
         ('[{"name": "a", "traces": ["no.itf.json"]}]', "no.itf.json: No such file or directory"),
-        (f"[{GOOD}, {GOOD}]", "entry 2: a of * is listed twice"),
+        (f"[{GOOD}, {GOOD}]", "entry 2: the group a of * is listed twice"),
     ],
 )
 def test_a_broken_baseline_is_one_line(
@@ -325,7 +325,7 @@ def test_a_broken_trace_is_one_line(tmp_path: Path, out: Path, cli: Any) -> None
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["/no/such/file"], "No such file or directory; create it with --update"),
+        (["/no/such/file"], "write a baseline with `slotproof gate /no/such/file --engine"),
         (["{file}", "--jobs", "0"], "--jobs must be at least 1"),
         (["{file}", "--examples", "0"], "--examples must be at least 1"),
         (["{file}", "--seconds", "0"], "--seconds"),

@@ -338,7 +338,7 @@ def test_an_estimate_of_what_is_left(whole: Whole) -> None:
     nothing = Outcome("x", "reference")
     assert "nothing can be estimated" in " ".join(left(nothing, []))
     nothing.run["p1"] = 3000
-    assert "under one in 1,000 has one (95 % sure)" in " ".join(left(nothing, []))
+    assert "under 1 in 1,000 has a finding (95 % sure)" in " ".join(left(nothing, []))
 
 
 @pytest.mark.slow
@@ -365,7 +365,7 @@ def test_the_command_goes_on_after_a_kill_and_removes_what_is_no_finding(
     ("argv", "says"),
     [
         (["run", "--all", "--jobs", "0"], "--jobs must be at least 1, not 0"),
-        (["report", "nowhere"], "nowhere: No such file"),
+        (["report", "nowhere"], "nowhere: No such file or directory; report takes a folder"),
         (["report", "."], "has no journal: `slotproof run --all --out .` writes it"),
         (["run", "--ray", "local"], "--jobs and --ray need --all"),
         (["run", "--all", "--out", "/dev/null/x"], "--out"),

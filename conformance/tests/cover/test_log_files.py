@@ -51,7 +51,7 @@ def test_a_recording_of_several_files(every: int, key: str | None, tmp_path: Pat
     before = sum(len(lines_of(file)) for file in files[:2])
     assert alone.unseen[0] == before
     missing = report.not_observed(alone)["lines"]
-    assert missing.startswith(f"{before} are in missing files, up to iteration ")
+    assert missing.startswith(f"{before} lines are in missing files, up to iteration ")
 
 
 @pytest.mark.parametrize("key", [None, "k" * 16])
@@ -141,7 +141,7 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
     """One line of error: an engine's own text, or a file that continues nothing."""
     text = tmp_path / "server.log"
     text.write_text("[12:00:00] pool memory leak detected! [full] total=64")
-    with pytest.raises(BadLog, match=r"line 1: not JSON: .*.*docs/how-to/validate-a-log\.md$"):
+    with pytest.raises(BadLog, match=r"line 1: not JSON \(.*\); .*docs/how-to/validate-a-log\.md$"):
         judging.validate(text)
     Recording(tmp_path / "a", 1 << 20, 2).turns(1)
     with pytest.raises(BadLog, match=r"server\.log: line 1: not JSON"):

@@ -250,7 +250,7 @@ def test_a_log_that_breaks_off(record: Any, path: Path) -> None:
     verdict = judging.validate(path)
     assert not verdict.violations
     assert verdict.cut == verdict.lines + 1
-    said = f"cut off         line {verdict.cut} is not whole: judged up to line {verdict.lines}"
+    said = f"cut off         line {verdict.cut} is incomplete: judged up to line {verdict.lines}"
     assert said in list(report.text(verdict))
     assert status(["validate", str(path)]) == 0
 
@@ -276,7 +276,7 @@ def test_why_the_recorder_stopped_is_told(record: Any, judge: Judge, wrong: Any)
     lines = record()
     verdict = judge([*lines, {"end": "no more room"}])
     assert f"recorder        stopped at line {len(lines) + 1}: no more room" in report.text(verdict)
-    assert "a line after the end" in wrong([*lines, {"end": "x"}, lines[1]])
+    assert "the line comes after the end" in wrong([*lines, {"end": "x"}, lines[1]])
 
 
 def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
@@ -294,7 +294,7 @@ def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
         ("config/turbo", 1, "line 1: config/turbo: Extra inputs are not permitted"),
         ("command/do", "jump", "unknown command 'jump'"),
         ("snapshot/iter", ..., "iter: Field required"),
-        ("snapshot/iter", 1, "out of order: iteration 1 after iteration"),
+        ("snapshot/iter", 1, "out of order: iteration 1 comes after iteration"),
         ("snapshot/slots", ..., "snapshot: pools comes with rows, sessions, slots"),
         ("snapshot/pools/full/available", 2**53, "available: Input should be less than"),
         (
@@ -333,7 +333,7 @@ def test_parts_that_do_not_fit_each_other(record: Any, wrong: Any) -> None:
     number = next(n for n, line in enumerate(lines, 1) if "pools" in line.get("snapshot", {}))
     del lines[number - 1]["snapshot"]["pools"]["swa"]
     text = wrong(lines)
-    assert f"line {number}: the figures contradict each other: there is a sliding window" in text
+    assert f"line {number}: the values contradict each other: there is a sliding window" in text
 
 
 def test_an_error_of_ours_is_not_blamed_on_the_log(

@@ -81,7 +81,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
     second.engine = "reference"
     builds._across(second, [first, second])
     (cell,) = second.cells.values()
-    assert cell.kind == "bad" and cell.title == "by the trace of another build"
+    assert cell.kind == "bad" and cell.title == "the trace of another build breaks the clause"
     assert cell.link is not None and (tmp_path / cell.link).exists(), "that of the other build"
 
 

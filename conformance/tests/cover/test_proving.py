@@ -64,7 +64,7 @@ def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equatio
 @pytest.mark.parametrize(
     ("trace", "words"),
     [
-        (_trace(5), "none is shorter"),
+        (_trace(5), "no trace is shorter"),
         (_trace(6), "needs 5 (slotproof prove --mutant 22790a-abort-drops-row)"),
         (_trace(4), None),
         (_trace(5, ("INV-ANSWER", "once")), None),

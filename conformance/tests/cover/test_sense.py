@@ -322,7 +322,7 @@ def test_an_engine_that_reads_nothing_does_not_conform() -> None:
     [
         ({"events": True}, "it reports events, but names no transitions"),
         ({"transitions": ["T-NOPE"]}, "there is no transition 'T-NOPE'"),
-        ({"commands": ["step"]}, "it does not offer “abort”, which every engine must"),
+        ({"commands": ["step"]}, "it does not offer “abort”, which every engine needs"),
     ],
 )
 def test_an_offer_that_would_be_judged_by_nothing_is_refused(more: Any, text: str) -> None:

@@ -139,13 +139,13 @@ def test_a_name_with_a_space_is_one_name(scene: Any, commands: Any) -> None:
     frame = Frame(differs=[differs], check={"ran": False, "verdict": "off"})
     rows = [Row({"do": "step", "n": 1}, frames=[frame])]
     view = of_rows(rows, violations)
-    assert sentences.headline(view) == "The engine reports a turn of a b in flight, but none is"
+    assert sentences.headline(view) == "The engine reports a turn of a b in flight, but none exists"
 
 
 def test_where_to_look_names_who_should_have_written(lost: View) -> None:
     (place,) = suspects(lost)
     assert place.why == "full.available is 62, the spec says 63"
-    assert (place.how, place.events) == ("last moved by", ("T-EXTEND r2",))
+    assert (place.how, place.events) == ("last changed by", ("T-EXTEND r2",))
     assert place.also == ("T-RESTORE r2",)
 
 
@@ -185,7 +185,7 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     [
         (
             "0.5.23-stub-clears-inflight",
-            "T-SUBMIT r1 writes the field, or one of these undid the write:",
+            "T-SUBMIT r1 wrote the field wrongly, or one of these undid it:",
             (
                 "T-REJECT r2",
                 "T-RESTORE r1",
@@ -207,7 +207,7 @@ def test_where_to_look_if_nothing_explains_it(name: str, how: str, events: tuple
     ("name", "says"),
     [
         ("0.5.23-stub-clears-inflight", "A turn of s1 is in flight, but the engine reports none"),
-        ("0.5.18-queued-abort", "The engine reports a turn of s1 in flight, but none is"),
+        ("0.5.18-queued-abort", "The engine reports a turn of s1 in flight, but none exists"),
     ],
 )
 def test_which_way_round_they_disagree(name: str, says: str) -> None:
@@ -463,7 +463,7 @@ def test_a_wrong_token_of_right_kv_is_not_called_wrong_kv(
     assert look.why == (
         "the sampled tokens are wrong, the KV in the snapshot is correct"
         if shows
-        else "the answer differs from the answer without a cache"
+        else "the answer differs from the answer of a run without a cache"
     )
 
 
@@ -493,7 +493,7 @@ def test_a_short_text_of_many_pages_takes_no_memory() -> None:
     assert sum(cell.count for cell in drawn(*frames)) == 10**9
     many = frame(64, free=" ".join(f"{2 * i}-{2 * i}" for i in range(5000)))
     none, why = page_maps([many] * 100, "full", 1)
-    assert none == [None] * 100 and "too much to draw" in why
+    assert none == [None] * 100 and "too many pages" in why
 
 
 def test_a_figure_that_is_no_number() -> None:

@@ -158,7 +158,7 @@ InOwn_swa(x, at) ==
   /\ Max(OwnQ(x), OwnE(x)) <= at /\ at < Ceil(OwnA(x))
 HasLock(x) == (x.slot_locked \/ x.req_locked)
 
-(* Pages of one pool, by number. 0 is no page. An entry that does not count is 0. *)
+(* Pages of one pool, by number. The number 0 means no page. Entries that do not count are 0. *)
 
 Empty(total) ==
   [free |-> 1 .. (total \div P), tree |-> {},
@@ -181,7 +181,7 @@ Taken(l, a, low, high) ==
   IF low >= high \/ l.free = {} THEN l
   ELSE LET p == Lowest(l.free) IN
        Taken([l EXCEPT !.free = @ \ {p}, !.row[a][low] = p], a, low + P, high)
-\* The row points to pages of the tree, to no page twice, and at every position in need.
+\* The row points to pages of the tree: to no page twice, and at every position that needs a page.
 Pointed(l, a, low, high, y, Needs(_, _)) ==
   LET S == Between(low, high)
       T == l.tree \ At(l, a, Places \ S)
@@ -199,7 +199,7 @@ Locked(l, a, u, y, Needs(_, _)) ==
         D \in {D \in SUBSET (May(l, a, y) \ l.lock[a]) :
           /\ must \subseteq D
           /\ "first_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* The lock is dropped as a whole. An insert may drop pages outside the window.
+\* The lock is dropped as a whole, but an insert may drop only pages outside the window.
 Unlocked(l, a, u, y, Needs(_, _), again) ==
   LET others == LockedBy(l, Actors \ {a})
       gone == IF ~HasLock(y) THEN {IF "released" \in Kept THEN l.lock[a] ELSE {}}
@@ -221,7 +221,7 @@ MyRow(x) == IF HasKv(x) THEN x.req_row ELSE x.slot_row
 RowsOf(x) == (IF x.slot_holding THEN {x.slot_row} ELSE {})
   \cup (IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN {x.req_row} ELSE {})
 
-\* Invariants of one pool: numbers of pages, and lengths of all actors.
+\* Invariants of one pool, over its page numbers and the lengths of all actors.
 PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, _)) ==
   LET owned == [a \in Actors |->
         IF ActorHasKv(seen[a]) THEN {at \in Places : Owns(seen[a], at)} ELSE {}]
@@ -699,7 +699,7 @@ T_SUBMIT(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REJECT. A turn for a busy or closing session is detached as a stub. The session does not change.
+\* T-REJECT. A turn sent to a busy or closing session is detached as a stub. The session stays unchanged.
 T_REJECT(a, x) ==
   \* open
   /\ x.session_open
@@ -763,7 +763,7 @@ T_PLAIN_SUBMIT(a, x) ==
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-MATCH. The scheduler locks the tree's prefix of a request without a slot to restore: Q = m. In the sliding-window pool, the lock covers at least the window at the end of the prefix.
+\* T-MATCH. If a request has no slot to restore, the scheduler locks its prefix in the tree: Q = m. In the sliding-window pool, the lock covers at least the window at the end of the prefix.
 T_MATCH(a, x) ==
   \* waiting
   /\ x.req_phase = PhaseWaiting
@@ -851,7 +851,7 @@ T_DISCARD(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REFUSE. A matched request does not fit the budget and waits again. A slot's loan ends, and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.
+\* T-REFUSE. A matched request exceeds the budget and waits again. If a slot is on loan, the loan ends and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.
 T_REFUSE(a, x) ==
   \* matched
   /\ x.req_phase = PhaseMatched
@@ -928,7 +928,7 @@ T_PARK(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-INSERT. The scheduler publishes the request's valid KV up to q. Where the tree already has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), in the sliding-window pool at least the window. A turn whose slot is on loan publishes only under loan_publishes. The slot takes over its lengths.
+\* T-INSERT. The scheduler publishes the request's valid KV up to q. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
 T_INSERT(a, x) ==
   \* begun
   /\ Begun(x)
@@ -1139,7 +1139,7 @@ T_ABORT(a, x) ==
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-ABORT-PUBLISH. A client aborts a running or parked turn as in T-ABORT, but [Q, q) is published. The tree takes the pages that it lacks, and the row's duplicates of the tree's pages are freed.
+\* T-ABORT-PUBLISH. A client aborts a running or parked turn as in T-ABORT, but KV in [Q, q) is published. The tree takes the pages that it lacks, and the row's duplicates of tree pages are freed.
 T_ABORT_PUBLISH(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn

@@ -55,7 +55,7 @@ class ReferenceEngine:
         )
         self.checker = parts.checker(config, self.scheduler, log)
         self._rows: list[int] = []
-        """Cache of ``content``: row of each position. The next fields cache indices, bits and
+        """Cache for ``content``: the row of each position. The next fields cache indices, bits and
         stamps."""
         self._index: tuple[Tensor, ...] = ()
         self._shown: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -77,8 +77,8 @@ class ReferenceEngine:
         return self.outbox.ended
 
     def do(self, command: Command) -> None:
-        """Run a ``step`` or ``tick`` at once, or queue another command. ``ValueError`` if
-        malformed."""
+        """Run a ``step`` or ``tick`` at once. Queue any other command. ``ValueError`` if the
+        command is malformed."""
         if command.get("do") == "step":
             for _ in range(command.get("n", 1)):
                 self.step()
@@ -115,7 +115,7 @@ class ReferenceEngine:
 
         Where sliding-window KV was freed, only full-attention layers are read. The result is
         ``TORN`` where layers disagree, where K and V disagree, and in restored pages that differ
-        from the saved.
+        from the saved pages.
         """
         rows = [row for row, length in lengths.items() for _ in range(length)]
         if not rows:

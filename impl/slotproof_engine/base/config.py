@@ -13,7 +13,7 @@ CHECKER_OFF, CHECKER_QUIET, CHECKER_VERBOSE = 0, 1, 2
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """Configuration, with sizes in tokens unless noted. Impossible values raise ``ValueError``.
+    """Engine configuration. Sizes are in tokens unless noted. Invalid values raise ``ValueError``.
 
     >>> EngineConfig(page_size=4, total_tokens=66)
     Traceback (most recent call last):
@@ -23,25 +23,25 @@ class EngineConfig:
 
     page_size: int = 1
     total_tokens: int = 64
-    """Tokens in the full pool."""
+    """Size of the full-attention pool."""
     swa_tokens: int = 0
-    """Tokens in the sliding-window pool. 0: the model has no sliding window."""
+    """Size of the sliding-window pool. 0: the model has no sliding window."""
     window: int = 0
-    """Number of last positions attended to by a sliding-window layer."""
+    """Number of most recent positions that a sliding-window layer attends to."""
     max_running: int = 4
     """Maximum number of requests in a batch."""
     rows: int = 8
     """Number of rows of ``req_to_token``."""
     context_len: int = 64
-    """Maximum tokens of a request's prompt and output, and width of a row before rounding."""
+    """Maximum tokens of prompt plus output. Also a row's width, before rounding up to pages."""
     chunk: int = 0
     """Maximum tokens of a prefill batch. Longer prompts are prefilled in chunks. 0: off."""
     draft: int = 0
-    """Draft tokens of a speculative round, which commits up to ``draft + 1``. 0: plain decoding."""
+    """Draft tokens per round. A round commits up to ``draft + 1`` tokens. 0: plain decoding."""
     topk: int = 1
-    """Draft branches: a round allocates ``draft * topk`` tokens ahead."""
+    """Number of draft branches. A round allocates ``draft * topk`` tokens ahead."""
     reserve: int = 0
-    """Percentage of the tokens still to be generated for which admission reserves memory."""
+    """Percentage of the tokens still to be generated: admission reserves memory for this share."""
     retract: str = "keep"
     """KV of a retracted turn: ``keep`` (held by the slot) or ``wipe`` (freed)."""
     timeout: int = 0
@@ -57,19 +57,19 @@ class EngineConfig:
     queues_turns: bool = False
     """A turn submitted during another turn waits instead of being rejected, as in vLLM."""
     keeps_slack: bool = False
-    """Memory allocated past the end of a turn stays with its slot, as in vLLM."""
+    """Memory allocated past the end of a turn stays with the session's slot, as in vLLM."""
     checker_level: int = CHECKER_VERBOSE
     """Memory check. 0: off, 1: log only when a check fails, 2: log every line."""
     num_layers: int = 2
-    """Layers of the model. Layer 0 has full attention, the rest the sliding window, if any."""
+    """Number of layers. Layer 0 has full attention. All others use the sliding window, if any."""
     vocab: int = 250
     """Sampled tokens lie in ``1 .. vocab - 1``."""
     seed: int = 0
-    """Seed of the number of accepted draft tokens. The tokens themselves do not depend on the seed.
+    """Seed for the number of draft tokens accepted. The sampled tokens do not depend on the seed.
     """
     device: str = "cpu"
     model: str = "stamps"
-    """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
+    """``stamps`` (sums of KV stamps, computable by hand) or ``transformer`` (real attention)."""
     audit: bool = False
     """The memory check also audits every page (``slotproof_engine.kv.audit``)."""
     kernels: str = "auto"
@@ -106,7 +106,7 @@ class EngineConfig:
         if self.total_tokens < self.page_size:
             raise ValueError(f"total_tokens: {self.total_tokens} is smaller than one page")
         if (self.swa_tokens > 0) != (self.window > 0):
-            raise ValueError("window: set window and its pool, swa_tokens, both or neither")
+            raise ValueError("window: set both window and swa_tokens (its pool), or neither")
         if self.window and self.num_layers < 2:
             raise ValueError("num_layers: a model with a sliding window has at least 2 layers")
         if self.retract not in ("keep", "wipe"):

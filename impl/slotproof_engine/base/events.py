@@ -12,7 +12,7 @@ Message: TypeAlias = dict[str, Any]
 
 @dataclass
 class Outbox:
-    """Output of an iteration, cleared before the next.
+    """Output of an iteration, cleared before the next iteration.
 
     Every transition is emitted next to the code that performs it.
     """
@@ -36,5 +36,5 @@ class Outbox:
         )
 
     def clear(self) -> None:
-        """Start new lists. Lists read earlier stay unchanged."""
+        """Replace the lists by empty lists. Lists that a caller read earlier stay unchanged."""
         self.events, self.messages, self.ended = [], [], []

@@ -1,4 +1,4 @@
-"""Device operations: plain torch, and the same in Triton for a GPU.
+"""Device operations, in plain torch and in Triton for a GPU.
 
 Every operation exists twice, with the same name, signature and result. ``plain_*`` is written for
 reading, ``triton_*`` for speed. Tests compare the two. Operations read and write tensors in place,
@@ -23,9 +23,9 @@ AUTO, TORCH, TRITON = "auto", "torch", "triton"
 
 
 def wants_triton(device: str, which: str = AUTO) -> bool:
-    """Return True if Triton kernels shall run. ``ValueError`` if requested but not installed.
+    """Return True if Triton kernels are to run. ``ValueError`` if Triton is required but missing.
 
-    ``auto``: on a GPU, if Triton is installed.
+    ``auto``: Triton runs on a GPU if Triton is installed.
 
     >>> wants_triton("cpu"), wants_triton("cpu", TORCH)
     (False, False)
@@ -39,7 +39,7 @@ def wants_triton(device: str, which: str = AUTO) -> bool:
 
 
 class MemoryKernels(Protocol):
-    """Interface of ``plain_memory`` and ``triton_memory``, documented in the former."""
+    """Interface of ``plain_memory`` and ``triton_memory``, documented in ``plain_memory``."""
 
     def alloc_extend(
         self, table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int

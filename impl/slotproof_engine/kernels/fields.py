@@ -5,16 +5,16 @@ from __future__ import annotations
 from enum import IntEnum
 
 ROW = 1
-"""Increment for a row that owns the page: bits 0 to 11 of the page's 32-bit word."""
+"""Increment for each row that owns the page, counted in bits 0 to 11 of its 32-bit word."""
 TREE = 1 << 12
-"""Increment if the tree owns the page: bits 12 to 21."""
+"""Increment if the prefix tree owns the page, counted in bits 12 to 21."""
 FREE = 1 << 22
-"""Increment if the free list has the page: bits 22 to 31."""
+"""Increment if the free list has the page, counted in bits 22 to 31."""
 ROW_MASK, TREE_MASK, FREE_MASK = 0xFFF, 0x3FF, 0x3FF
 TREE_SHIFT, FREE_SHIFT = 12, 22
 
 NEVER = 1 << 62
-"""First offender of a kind without violations."""
+"""Value of the first offender for a kind that has no violations."""
 
 
 class Kind(IntEnum):
@@ -35,7 +35,7 @@ class Kind(IntEnum):
     TREE_TREE = 6
     """A page is in the tree more than once."""
     NO_PAGE = 7
-    """A position of a row below A has no entry in the row table."""
+    """A position below the owner's allocated length A has no entry in the row table."""
     OUTSIDE = 8
     """An entry of a row lies outside the pool."""
     UNALIGNED = 9
@@ -51,9 +51,9 @@ PAGE_KINDS = 7
 """Kinds below this number are about a page. Later kinds, except STRAY, are about a place in a row.
 """
 NAMED = 2 * KINDS
-"""Index of the number of times an owner named a page, after all counts and first offenders."""
+"""Index in the result, after counts and first offenders: how often owners name pages."""
 COUNTED = NAMED + 1
-"""Index of the same number as counted by the words: smaller than at NAMED if a bit field
-overflowed."""
+"""Index of the same number, summed from the words. The number is smaller than at NAMED if a bit
+field overflowed."""
 FOUND = 2 * KINDS + 2
 """Number of int64 values in the result."""

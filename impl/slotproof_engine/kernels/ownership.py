@@ -9,31 +9,31 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ownership:
-    """Plain int32 or int64 tensors on one device. The audit only reads them.
+    """Owners of all pages, as int32 or int64 tensors on one device. The audit only reads them.
 
-    An *owner* describes the KV of a row: a request or a session's slot. In its row, [0, Q) is the
-    tree's and [Q, ceil(A)) the owner's. In a sliding-window pool, positions before E were freed.
-    Lengths are tokens, and ceil() rounds up to whole pages.
+    An *owner* is a request or a session's slot with a row. In that row, the prefix tree owns the
+    positions [0, Q) and the owner owns [Q, ceil(A)). In a sliding-window pool, positions before E
+    are already freed. Lengths are in tokens, and ceil() rounds up to whole pages.
     """
 
     req_to_token: Tensor
-    """Row table, ``[rows, row width]``: the KV index of a position, < 0: none."""
+    """Row table, ``[rows, row width]``: the KV index of each position, or < 0 for none."""
     allocated: Tensor
-    """A of each owner, ``[owners]``."""
+    """A of each owner, the allocated length, ``[owners]``."""
     free_pages: Tensor
     """Page IDs, one-dimensional. Entries < 0 are padding."""
     tree_pages: Tensor | None = None
     """Page IDs, one-dimensional. Entries < 0 are padding. None: no tree."""
     protected: Tensor | None = None
-    """Q of every owner, ``[owners]``. None: 0."""
+    """Q of each owner, the protected length, ``[owners]``. None: 0."""
     evicted: Tensor | None = None
-    """E of every owner, ``[owners]``. None: 0."""
+    """E of each owner, the end of the freed sliding-window KV, ``[owners]``. None: 0."""
     rows: Tensor | None = None
     """Row of every owner, < 0: no row. None: owner i has row i."""
     free_count: Tensor | None = None
     """Number of valid entries in ``free_pages``, a scalar on the device. None: all."""
     tree_count: Tensor | None = None
-    """Number of valid entries in ``tree_pages``, likewise."""
+    """Number of valid entries in ``tree_pages``, a scalar on the device. None: all."""
 
     def __post_init__(self) -> None:
         if self.req_to_token.dim() != 2 or self.req_to_token.stride(1) != 1:
@@ -43,11 +43,11 @@ class Ownership:
         for name in ("allocated", "free_pages", "tree_pages", "protected", "evicted", "rows"):
             tensor = getattr(self, name)
             if tensor is not None and (tensor.dim() != 1 or not tensor.is_contiguous()):
-                raise ValueError(f"{name}: not a contiguous one-dimensional tensor")
+                raise ValueError(f"{name}: must be a contiguous one-dimensional tensor")
         for name in ("protected", "evicted", "rows"):
             tensor = getattr(self, name)
             if tensor is not None and tensor.shape != self.allocated.shape:
-                raise ValueError(f"{name}: not one number for each owner")
+                raise ValueError(f"{name}: must have one number for each owner")
         if self.rows is None and len(self.allocated) > len(self.req_to_token):
             raise ValueError(
                 "allocated: more owners than rows of req_to_token. Pass rows to say "

@@ -36,7 +36,7 @@ def audit_pages(
     row_pages = table.shape[1] // page_size
     row = own.rows.long() if own.rows is not None else torch.arange(owners, device=device)
     start, q, a = (_lengths(tensor, own) for tensor in (own.evicted, own.protected, own.allocated))
-    # One page more than a row has: an owner longer than its row gets a page without an entry.
+    # One page more than a row has. An owner longer than its row then has a page without an entry.
     number = torch.arange(row_pages + 1, device=device)
     used = (row >= 0)[:, None]
     private = used & (number >= start.maximum(q) // page_size)

@@ -1,7 +1,7 @@
 """Rows and KV in plain torch, the reference for ``triton_memory``.
 
-A *span* is (row, first position, end position). Spans are on the host, which plans batches. Page k
-of a row has positions [k * P, (k + 1) * P). Entry p of a page is the KV index P * page + p.
+A *span* is (row, first position, end position), on the host. P is the page size. Page k of a row
+has the positions [k * P, (k + 1) * P). Entry p of a page is the KV index P * page + p.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotproof_engine.kernels.device import upload
 
 Span: TypeAlias = tuple[int, int, int]
 NOT_THERE = -1
-"""Entry of a position whose KV was freed."""
+"""Table entry of a position without KV."""
 
 
 def new_pages(spans: Sequence[Span], page_size: int) -> int:
@@ -35,10 +35,10 @@ def freed_pages(spans: Sequence[Span], page_size: int) -> int:
 
 
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
-    """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)), in order from ``pages``.
+    """Write ``pages``, in order, to positions [ceil(A), ceil(hi)) of each span (row, A, hi).
 
-    ``pages``: as many as ``new_pages`` returns. Decoding is the case hi = A + 1: a row gets a page
-    if A is the end of a page.
+    ``pages``: as many as ``new_pages`` returns. In decoding, hi is A + 1, and a row gets a page
+    only if A is the end of a page.
     """
     rows: list[int] = []
     numbers: list[int] = []
@@ -64,7 +64,7 @@ def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page
 def free_rows(
     table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
 ) -> Tensor:
-    """Return IDs of the pages at lo, lo + P, ... below hi of each row (row, lo, hi), concatenated.
+    """Return the IDs of the pages at positions lo, lo + P, ... below hi of each span (row, lo, hi).
 
     ``forget``: the entries of [lo, hi) become ``NOT_THERE``.
     """

@@ -1,13 +1,13 @@
 """Page audit in Triton: two launches, no sorting, no read-back.
 
-*Count* increments the bit field of every page named by an owner. The increment is a 32-bit
-reduction in L2, without waiting. *Judge* reads every page's word once, and the rows' protected
-prefixes. A block without violations writes one number.
+*Count*, the first launch, increments the bit field of every page named by an owner. The increment
+is a 32-bit reduction in L2, without waiting. *Judge*, the second launch, reads every page's word
+once, and the rows' protected prefixes. A block without violations writes one number.
 
-Bounds: *count* loads the first entry of every page, then scatters over ``4 * pages`` bytes. At page
-sizes above 4, each load takes a whole 32-byte sector. *Judge* reads those bytes once. Rows and
-lists are read once and leave the L2 cache to the scattered words (``evict_first``). Below 10^5
-pages, the launches dominate.
+Costs: *count* loads the first entry of every page, then scatters over ``4 * pages`` bytes. At page
+sizes above 4, each load takes a whole 32-byte sector. *Judge* reads the ``4 * pages`` bytes once.
+Rows and lists are read once, with ``evict_first``, and leave the L2 cache to the scattered words.
+Below 10^5 pages, the time of the two launches dominates.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _row(rows, owner, HAS: tl.constexpr):
 
 @triton.jit
 def _entries(table, row, stride, table_rows, row_pages, number, wanted, P: tl.constexpr):
-    """Load the KV index at the first position of each page of a row, -1 without an entry."""
-    # Not `wanted & (row < table_rows)`: a block and a scalar make no mask in the interpreter.
+    """Load the KV index at the first position of each page of a row, or -1 without an entry."""
+    # The interpreter makes no mask of a block and a scalar: no `wanted & (row < table_rows)`.
     present = wanted & (number < tl.where(row < table_rows, row_pages, 0))
     return tl.load(
         table + row * stride + number * P, mask=present, other=-1, eviction_policy="evict_first"
@@ -292,7 +292,7 @@ def audit_pages(
     row_programs = owners * splits
     free_programs = triton.cdiv(len(free), COUNT_BLOCK)
     programs = row_programs + free_programs + triton.cdiv(len(tree), COUNT_BLOCK)
-    # Absent tensors are never read: any tensor serves as the address.
+    # The kernels never read an absent tensor, so any other tensor can be passed in its place.
     rows, protected, evicted = (
         _or(tensor, own.allocated) for tensor in (own.rows, own.protected, own.evicted)
     )

@@ -112,7 +112,7 @@ def _write_kv(buffer, v_offset, loc, kv, numbers, width, tokens, BLOCK: tl.const
 
 
 def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
-    """Return spans with negative rows counted from the end. ``IndexError`` outside the table."""
+    """Return the spans with rows made nonnegative. ``IndexError`` if a span exceeds the table."""
     rows, width = table.shape
     for row, _, hi in spans:
         if not -rows <= row < rows or hi > width:
@@ -121,7 +121,7 @@ def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
 
 
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
-    """Allocate as ``plain_memory`` does. A block per row sums up the pages of earlier rows."""
+    """Allocate as ``plain_memory`` does. Each row has a block, which counts earlier rows' pages."""
     if not new_pages(spans, page_size):
         return
     given = upload(_checked(spans, table), str(table.device))
@@ -149,7 +149,7 @@ def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page
 def free_rows(
     table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
 ) -> Tensor:
-    """Free as in ``plain_memory``, with a block per row."""
+    """Free as in ``plain_memory``, with one block per row."""
     count = freed_pages(spans, page_size)
     out = torch.empty(count, dtype=table.dtype, device=table.device)
     if count:

@@ -1,1 +1,1 @@
-"""KV cache: moves of memory, and the audits of pages."""
+"""KV cache: transfers of memory between owners, and the audit of pages."""

@@ -1,9 +1,9 @@
-"""Page audit: does every page of a pool have exactly one owner? For any engine, on plain tensors.
+"""Page audit: check that every page of a pool has exactly one owner. Works on any engine's tensors.
 
-A correct sum is weak evidence: a page may have two owners while another has none. The audit counts,
-for every page, the rows, the tree and the free list naming the page. An engine needs ten lines for
-the audit. In the example, pages have 2 tokens, each row has a page, the tree has a page, and a page
-is free:
+A correct sum is weak evidence: one page may have two owners while another has none. For each page,
+the audit counts how often rows, the prefix tree and the free list name the page. An engine calls
+the audit with ten lines of code. In this example, a page has 2 tokens. Each row owns one page, the
+tree owns one page, and one page is free:
 
 >>> import torch
 >>> from slotproof_engine.kv.audit import Audit, Ownership
@@ -31,8 +31,8 @@ replay::
     graph.replay()
     audit.replayed()
 
-Set ``first_page=1`` if page IDs begin at 1 (SGLang reserves page 0 for padding). The audit reads a
-row's first entry of each page. In an aligned page, the first entry determines the rest.
+Set ``first_page=1`` if page IDs begin at 1 (SGLang reserves page 0 for padding). For each page of a
+row, the audit reads only the first entry, which determines all others in an aligned page.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A kind of violation: how often it occurs, and where first."""
+    """A kind of violation, with its number of occurrences and its first place."""
 
     kind: Kind
     count: int
     page: int | None = None
-    """ID of the first page. ``None`` if the finding is about a position in a row."""
+    """ID of the first page in violation. ``None`` if the finding is about a position in a row."""
     owner: int | None = None
     position: int | None = None
     """Position in the owner's row where the page begins."""
@@ -90,7 +90,7 @@ class Verdict:
     pages: int
     findings: tuple[Finding, ...]
     overflow: bool = False
-    """True if a page is named more often than its word can count. All counts are then too low."""
+    """True if a page has more owners than its 32-bit word can count. The counts are then wrong."""
 
     @property
     def ok(self) -> bool:
@@ -106,9 +106,9 @@ class Verdict:
 
 
 class Audit:
-    """Page audit of a pool of ``pages`` pages, with IDs from ``first_page`` on.
+    """Page audit of a pool of ``pages`` pages, with page IDs beginning at ``first_page``.
 
-    The buffers take 4 bytes a page. On a GPU, a launch allocates nothing. ``kernels``: ``auto``,
+    The buffers take 4 bytes per page. On a GPU, a launch allocates nothing. ``kernels``: ``auto``,
     ``torch`` or ``triton``.
     """
 
@@ -150,13 +150,13 @@ class Audit:
             self._copied.record()
 
     def replayed(self) -> None:
-        """Record the replay of a CUDA graph with a launch. The next verdict is the result of that
-        launch."""
+        """Note that a CUDA graph with a captured launch was replayed. The next verdict is the
+        result of that launch."""
         if self._copied is not None:
             self._copied.record()
 
     def verdict(self, *, wait: bool = False) -> Verdict | None:
-        """Return the result of the last launch. ``None`` if unavailable, unless ``wait`` is set."""
+        """Return the last launch's result. ``None`` if not ready. ``wait``: wait for the result."""
         if not self._launched:
             raise RuntimeError("no audit was launched: call launch() first")
         if self._copied is not None:
@@ -167,7 +167,7 @@ class Audit:
         return self.read(self._host.tolist())
 
     def read(self, result: Sequence[int]) -> Verdict:
-        """Build the verdict from the ``FOUND`` numbers of a result."""
+        """Build the verdict from a result of ``FOUND`` numbers."""
         findings = []
         for kind in Kind:
             count, first = result[kind], result[KINDS + kind]

@@ -1,7 +1,7 @@
 """Paged KV memory: pools, rows and prefix tree, and the moves of memory between owners.
 
-Callers decide *when* memory moves, and this file moves the memory. Nothing here knows of sessions
-or emits a transition.
+Callers decide *when* memory moves, and this module moves the memory. No function here uses a
+session object or emits a transition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FULL, SWA = "full", "swa"
 
 
 class KVCache:
-    """Allocators and KV per pool (``full``, and ``swa`` if there is a window), rows, tree."""
+    """Allocators and KV of each pool (``full``, and ``swa`` with a window), the rows, the tree."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class KVCache:
         )
         self.tree = tree(config.page_size)
 
-    # Sizes. No read-backs, nothing changes. ---------------------------------
+    # Sizes. Nothing is read from the device, and no state changes. ----------
 
     def ceil_page(self, tokens: int) -> int:
         return -(-tokens // self.page_size) * self.page_size
@@ -68,14 +68,14 @@ class KVCache:
         return tokens // self.page_size * self.page_size
 
     def private_size(self, kv: KVRecord, pool: str) -> int:
-        """Return the tokens of ``pool`` owned by the row, from Q or the cursor to ceil(A)."""
+        """Return how many tokens of ``pool`` the row owns, from Q or the cursor up to ceil(A)."""
         lo = kv.cache_protected_len
         if pool == SWA:
             lo = max(lo, kv.swa_evicted_seqlen)
         return self.ceil_page(kv.kv_allocated_len) - lo
 
     def new_pages(self, kv: KVRecord, hi: int) -> int:
-        """Return the tokens to allocate per pool to extend the row to ``hi``, in whole pages."""
+        """Return how many tokens, in whole pages, a pool allocates to extend a row to ``hi``."""
         return max(0, self.ceil_page(hi) - self.ceil_page(kv.kv_allocated_len))
 
     def shortage(self, tokens: int, swa_tokens: int | None = None) -> int:
@@ -89,16 +89,16 @@ class KVCache:
             short = max(short, wanted - self.allocators[SWA].available_size())
         return short
 
-    # Memory changes hands. ---------------------------------------------------
+    # Transfers of memory between owners. -------------------------------------
 
     def take_row(self, req: Req) -> None:
-        """Give a matched request a row whose first Q positions are the tree's pages."""
+        """Give a matched request a row. Its first Q positions point to the tree's pages."""
         req.req_pool_idx = self.req_to_token_pool.alloc()
         if req.last_node is not None:
             self.point_to(req, req.last_node, 0, req.cache_protected_len)
 
     def alloc(self, targets: Iterable[tuple[KVRecord, int]]) -> None:
-        """Allocate each row up to ``hi``: the pages of ``[A, hi)``, in one allocation per pool.
+        """Extend each row to ``hi``: allocate the pages of ``[A, hi)`` in one allocation per pool.
 
         If A lies inside a page, the row already owns that page, and its positions need no other
         page.
@@ -115,7 +115,7 @@ class KVCache:
     def free_kv(self, kv: KVRecord, lo: int, hi: int) -> None:
         """Free the pages of positions ``[lo, hi)`` of the row. ``hi`` is page-aligned.
 
-        [lo, cursor)  sliding-window pages: freed before, not touched.
+        [lo, cursor)  sliding-window pages: already freed, left alone.
         [cursor, hi)  freed in every pool.
         """
         for pool in self.allocators:
@@ -130,12 +130,12 @@ class KVCache:
         self.allocators[pool].free(pages)
 
     def release(self, kv: KVRecord) -> int:
-        """Release everything described by ``kv``, its lock and its row, and clear the record.
+        """Release the KV, the lock and the row described by ``kv``, and clear the record.
 
         [0, Q)        stays in the tree, unlocked.
         [Q, ceil(A))  freed.
 
-        Returns the tokens made evictable.
+        Returns the number of tokens made evictable.
         """
         self.free_kv(kv, kv.cache_protected_len, self.ceil_page(kv.kv_allocated_len))
         unlocked = self.unlock(kv)
@@ -145,28 +145,28 @@ class KVCache:
         return unlocked
 
     def unlock(self, kv: KVRecord) -> int:
-        """Drop the lock owned by ``kv``, if any. Return the tokens made evictable."""
+        """Drop the lock owned by ``kv``, if any. Return the number of tokens made evictable."""
         return self.tree.unlock(kv.last_node) if kv.last_node is not None else 0
 
     def cut_point(self, kv: KVRecord, n: int) -> int:
-        """Return the position at which a cut to ``n`` tokens really ends.
+        """Return the position where the row ends after a cut to ``n`` tokens.
 
         If the cursor is past ``n``, the cut moves down to a page boundary. The sliding-window KV of
-        that page is already freed, and a cut inside the page would later free it a second time
+        the page at the cut is already freed. A cut inside the page would later free this KV twice
         (#22900).
         """
         return n if kv.swa_evicted_seqlen <= n else self.floor_page(n)
 
     def tail_start(self, m: int) -> int:
-        """Return where freeing begins after a cut at ``m``: the page of m - 1 stays whole."""
+        """Return the first position to free after a cut at ``m``. The page of m - 1 stays whole."""
         return self.ceil_page(m)
 
     def cut(self, kv: KVRecord, n: int) -> None:
-        """Cut the row to at most ``n`` positions, the common rule of free_tail and trim_overshoot.
+        """Cut the row to at most ``n`` positions. Both free_tail and trim_overshoot use this rule.
 
-        [0, m) preserved. m is n, or a little less (see cut_point). [m, ceil(m)) stays allocated
-        with its page, to be written again. [ceil(m), ceil(A)) freed, except with ``keeps_slack``
-        and the cursor not past n.
+        [0, m) is preserved, where m is n or a little less (see cut_point). [m, ceil(m)) stays
+        allocated and will be written again. [ceil(m), ceil(A)) is freed, unless ``keeps_slack`` is
+        set and the cursor is not past n.
         """
         m = self.cut_point(kv, n)
         if self.keeps_slack and kv.swa_evicted_seqlen <= n:
@@ -176,7 +176,7 @@ class KVCache:
         self.cap(kv, m)
 
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """Invalidate KV past ``m``. The memory stays allocated. Moves no memory."""
+        """Invalidate the KV past ``m``. Its memory stays allocated to the row."""
         kv.kv_committed_len = min(kv.kv_committed_len, m)
 
     def cap(self, kv: KVRecord, m: int) -> None:
@@ -186,12 +186,12 @@ class KVCache:
         kv.swa_evicted_seqlen = min(kv.swa_evicted_seqlen, m)
 
     def advance_swa(self, kv: KVRecord) -> int | None:
-        """Free sliding-window KV out of reach of later tokens. Return the cursor if it moved.
+        """Free sliding-window KV that no later token can attend to. Return the cursor if it moved.
 
-        [max(Q, old), new) freed in the sliding-window pool, with new <= C - W.
+        [max(Q, old), new) is freed in the sliding-window pool. new is at most C minus the window.
 
-        The cursor does not move if only pages of the tree lie between old and new. A slot whose
-        window begins in these pages can still be restored.
+        The cursor does not move if the tree owns all pages between old and new. A slot whose
+        window begins in these pages can then still be restored.
         """
         if not self.window:
             return None
@@ -212,7 +212,7 @@ class KVCache:
             self.stamps[pool].save(pages, session, first)
 
     def verify_pages(self, kv: KVRecord, session: int) -> None:
-        """Mark owned pages as suspect that differ from the saved pages (see ``engine.content``)."""
+        """Mark owned pages that differ from the saved pages as suspect (see ``engine.content``)."""
         for pool, pages, first in self._private_pages(kv):
             self.stamps[pool].verify(pages, session, first)
 
@@ -229,7 +229,7 @@ class KVCache:
     # The tree ------------------------------------------------------------------
 
     def insert(self, req: Req, upto: int) -> tuple[TreeNode, int]:
-        """Move KV of ``[Q, upto)`` to the tree. Return the end node and the tokens already there.
+        """Move KV of ``[Q, upto)`` to the tree. Return the last node and ``dup``, in tokens.
 
         [Q, Q + dup)     already in the tree: the row's own pages are freed.
         [Q + dup, upto)  owned by the tree from now on, unlocked.
@@ -248,7 +248,7 @@ class KVCache:
         return node, dup
 
     def point_to(self, req: Req, node: TreeNode, lo: int, hi: int) -> None:
-        """Write the tree's pages of ``[lo, hi)`` on the path to ``node`` into the row."""
+        """Write the tree's pages on the path to ``node`` into positions ``[lo, hi)`` of the row."""
         span = range(lo // self.page_size, hi // self.page_size)
         if not span:
             return

@@ -60,8 +60,8 @@ class PageAuditor:
             self._launched.add(pool)
 
     def wrong(self) -> list[str]:
-        """Wait for the audits and return their findings, so that equal commands give equal
-        findings."""
+        """Wait for the audits and return their findings. Because of the wait, equal commands give
+        equal findings."""
         verdicts = [(pool, self.audits[pool].verdict(wait=True)) for pool in sorted(self._launched)]
         return [
             f"{pool}: {audit}" for pool, audit in verdicts if audit is not None and not audit.ok

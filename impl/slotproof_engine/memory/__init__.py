@@ -1,1 +1,1 @@
-"""Memory by number: free list of pages, rows of `req_to_token`, prefix tree, stamps."""
+"""Bookkeeping of memory: free list of pages, rows of `req_to_token`, prefix tree, page stamps."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from slotproof_engine.kernels import MemoryKernels, plain_memory
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integer type by size in bytes: KV of any type is moved and poisoned as bits."""
+"""Integer type by size in bytes. KV of any type is moved and poisoned as integers of its size."""
 
 
 class KVPool:
@@ -54,7 +54,7 @@ class KVPool:
         return self._bits[:, :, loc, 0]
 
     def poison(self, pages: Tensor, page_size: int) -> None:
-        """Set every bit of the pages: NaN in every floating-point type, FP8 included.
+        """Set every bit of the pages, which reads as NaN in any floating-point type, FP8 included.
 
         A request that reads a freed page gets NaN, and its sampled tokens change.
         """
@@ -64,9 +64,9 @@ class KVPool:
 
 
 class PageAllocator:
-    """Free list of a pool: page IDs on the device, their number on the host.
+    """Free list of a pool. Page IDs are on the device, and the number of IDs is on the host.
 
-    Callers are trusted as in a real allocator: a page freed twice is in the list twice.
+    As in a real allocator, callers are trusted: a page freed twice is in the list twice.
     """
 
     def __init__(self, tokens: int, page_size: int, device: str) -> None:
@@ -75,11 +75,11 @@ class PageAllocator:
         self.free_pages = torch.arange(tokens // page_size, device=device)
 
     def available_size(self) -> int:
-        """Return the number of free tokens, without a read-back."""
+        """Return the number of free tokens, without reading from the device."""
         return self.free_pages.numel() * self.page_size
 
     def alloc(self, pages: int) -> Tensor:
-        """Take ``pages`` pages from the front of the free list. ``RuntimeError`` if too few."""
+        """Take ``pages`` pages from the front of the list. ``RuntimeError`` if too few are free."""
         if pages > len(self.free_pages):
             raise RuntimeError(f"out of pages: {pages} wanted, {len(self.free_pages)} are free")
         taken, self.free_pages = self.free_pages[:pages], self.free_pages[pages:]

@@ -15,10 +15,10 @@ NO_ROW = -1
 
 
 class ReqToTokenPool:
-    """Rows, allocated on the host, and a table ``[rows, row width]`` per KV pool on the device.
+    """Rows, allocated on the host. The device has a table ``[rows, row width]`` per KV pool.
 
-    A page of KV covers P positions, from a multiple of P on. Tables are written page by page, and
-    page IDs are read from every P-th entry.
+    A page of KV covers P positions, beginning at a multiple of P. Tables are written page by page,
+    and page IDs are read from every P-th entry.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class ReqToTokenPool:
         return self.free_slots.pop(0)
 
     def free(self, row: int) -> None:
-        """Put a row back at the end of the list. Its entries stay, stale."""
+        """Put a row back at the end of the free list. Its table entries stay, although stale."""
         self.free_slots.append(row)
 
     def extend(self, pool: str, spans: Sequence[Span], pages: Tensor) -> None:
-        """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)), in order from ``pages``."""
+        """Write ``pages``, in order, to positions [ceil(A), ceil(hi)) of each span (row, A, hi)."""
         self._kernels.alloc_extend(self.req_to_token[pool], spans, pages, self.page_size)
 
     def write(self, pool: str, row: int, first: int, pages: Tensor) -> None:
-        """Write ``pages`` into the row, from page number ``first`` on."""
+        """Write ``pages`` into the row, beginning at the row's page number ``first``."""
         count = len(pages)
         index = upload(([row] * count, range(first, first + count)), self._device)
         table = self.req_to_token[pool]
         self._kernels.write_rows(table, index[0], index[1], pages, self.page_size)
 
     def pages(self, pool: str, row: int, lo: int, hi: int) -> Tensor:
-        """Return IDs of the pages at positions ``[lo, hi)``, on the device."""
+        """Return the IDs of the pages at positions ``[lo, hi)``, as a tensor on the device."""
         return self.req_to_token[pool][row, lo : hi : self.page_size] // self.page_size
 
     def take_back(self, pool: str, row: int, lo: int, hi: int, *, forget: bool = False) -> Tensor:

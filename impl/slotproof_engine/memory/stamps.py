@@ -1,4 +1,4 @@
-"""Page stamps: owner and place of a page when saved, compared when the slot is restored."""
+"""Page stamps: a page's session and place, recorded by a save and compared by the next restore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOGICAL, SESSION = 1 << 20, 1 << 40
 class PageStamps:
     """A stamp (session, logical page, generation) per page of a pool, on the device.
 
-    The generation counts the frees of the page. Nothing is read back here.
+    The generation counts how often the page was freed. No method reads from the device.
 
     >>> stamps = PageStamps(4, "cpu")
     >>> stamps.save(torch.tensor([2, 3]), session=7, first=1)
@@ -34,7 +34,7 @@ class PageStamps:
         self._one = torch.ones(pages, dtype=torch.int64, device=device)
 
     def save(self, pages: Tensor, session: int, first: int) -> None:
-        """Stamp the pages as the session's logical pages from ``first`` on."""
+        """Stamp the pages as consecutive logical pages of the session, beginning with ``first``."""
         self.stamp[pages] = self._expected(pages, session, first)
 
     def verify(self, pages: Tensor, session: int, first: int) -> None:
@@ -43,7 +43,7 @@ class PageStamps:
         self._suspected[pages] = torch.where(differs, self.generation[pages], -1)
 
     def free(self, pages: Tensor) -> None:
-        """Count a free of the pages, because a freed page no longer has the saved content."""
+        """Increment the pages' generation: a freed page no longer has the saved content."""
         self.generation.index_add_(0, pages, self._one[: len(pages)])
 
     def suspect(self) -> Tensor:

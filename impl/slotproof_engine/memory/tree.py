@@ -1,4 +1,4 @@
-"""Prefix tree: KV of finished prompts, shared by requests beginning with the same tokens."""
+"""Prefix tree: published KV, shared by requests that begin with the same tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TreeNode:
     last_access: int = 0
 
     def path(self) -> list[TreeNode]:
-        """Return the nodes from below the root to this node: the pages of the prefix, in order."""
+        """Return the nodes of the prefix in order, from the root's child to this node."""
         nodes: list[TreeNode] = []
         node = self
         while node.parent is not None:
@@ -33,11 +33,11 @@ class TreeNode:
 class PrefixTree:
     """A tree with one node per page.
 
-    A node is a page, not a run of tokens. Locking a prefix is then a count on its nodes, and no
-    node is ever split. The size of a lock or an eviction is a number of nodes. A page is in the
-    tree only if it is whole in every pool: a node stands for the same P tokens of each pool.
+    A node is one page, so no node is ever split. Locking a prefix increments a counter on its
+    nodes. A lock or an eviction covers whole nodes. A node holds the same P tokens in every pool,
+    so a page with tokens missing in a pool is not in the tree.
 
-    Page IDs are read back to the host once, on insertion. All sizes are tokens of one pool.
+    The host reads page IDs from the device once, on insertion. Sizes are in tokens of one pool.
     ``evictable`` and ``protected`` change when nodes are locked and unlocked. The root holds no
     page and is never evicted.
     """
@@ -54,7 +54,7 @@ class PrefixTree:
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
         """Return the node of the longest whole-page prefix of ``tokens`` in the tree.
 
-        Changes only the order of eviction. The node may be evicted unless locked.
+        Changes only the order of eviction. The node may be evicted unless the caller locks it.
         """
         node = self.root
         for key in self._pages(tokens):
@@ -71,8 +71,8 @@ class PrefixTree:
         """Add the pages of ``tokens`` below ``node``, unlocked and owned by the tree from now on.
 
         ``swa_pages`` is empty without a second pool. Returns the last node and the number of
-        leading tokens already in the tree. The pages of those tokens stay the caller's, to be
-        freed.
+        leading tokens already in the tree. The caller still owns the pages of those tokens and
+        frees the pages.
         """
         dup = 0
         for index, key in enumerate(self._pages(tokens)):
@@ -87,17 +87,17 @@ class PrefixTree:
         return node, dup
 
     def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
-        """Return the page with the tokens ``key`` below ``node``, if any."""
+        """Return the child of ``node`` whose page has the tokens ``key``, or None."""
         return node.children.get(key)
 
     def grow(self, node: TreeNode, leaf: TreeNode) -> TreeNode:
-        """Add an unlocked page below ``node``, beside its children."""
+        """Add the unlocked page ``leaf`` as a child of ``node``."""
         node.children[leaf.key] = leaf
         self.evictable += self.page_size
         return leaf
 
     def lock(self, node: TreeNode) -> int:
-        """Lock the prefix ending in ``node``. Return the tokens moved to protected."""
+        """Lock the prefix ending in ``node``. Return the number of tokens made protected."""
         moved = 0
         for ancestor in node.path():
             if ancestor.lock_ref == 0:
@@ -108,7 +108,7 @@ class PrefixTree:
         return moved
 
     def unlock(self, node: TreeNode) -> int:
-        """Undo a lock. Return the tokens moved from protected to evictable. Trusts its caller."""
+        """Undo a lock. Return the number of tokens made evictable. The caller is trusted."""
         moved = 0
         for ancestor in node.path():
             if ancestor.lock_ref == 1:

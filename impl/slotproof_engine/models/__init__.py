@@ -1,1 +1,1 @@
-"""Models of tokens: sums of stamps, or a tiny transformer."""
+"""Models that compute the next token: a sum of KV stamps, or a tiny transformer."""

@@ -1,6 +1,6 @@
 """Model computable by hand: the next token is a sum over the visible KV.
 
-KV consists of stamps only. ``expected_next`` computes the correct tokens.
+KV consists of stamps only. ``expected_next`` computes the correct token without a cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ V_BIAS = (3.0, 1.0, 0.0)
 
 
 def weight(layer: int) -> int:
-    """Return the factor of a layer's sum."""
+    """Return the factor by which a layer's sum counts in the total."""
     return 2 * layer + 3
 
 
@@ -57,7 +57,7 @@ class StampModel(PagedModel):
         self._layers = {name: self._constants(pool.layers) for name, pool in kv.kv_pools.items()}
 
     def _constants(self, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return the tags and the weights of the layers."""
+        """Return the layers' tags, by which stamps are multiplied, and the layers' weights."""
         weights = torch.tensor([[weight(layer)] for layer in layers], device=self.device)
         return torch.stack([self._tags[layer] for layer in layers])[:, None], weights
 

@@ -1,4 +1,4 @@
-"""Base of all models: KV with a readable stamp, read through the row table."""
+"""Base of all models. KV carries a readable stamp and is read through the row table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slotproof_engine.kv.kv_cache import KVCache
 
 STAMP_DIM = 3
-"""Count of numbers in K, and in V, that identify token and position."""
+"""Number of leading values in K, and in V, that identify token and position."""
 TORN = (-1, -1)
 """Stamp of KV that does not belong to one token at one position."""
 
@@ -28,7 +28,7 @@ class PagedModel:
     """
 
     head_dim = STAMP_DIM
-    """Count of numbers in K, and in V, per token and layer."""
+    """Number of values in K, and in V, per token and layer."""
 
     def __init__(self, config: EngineConfig, kv: KVCache) -> None:
         self.window = config.window
@@ -41,14 +41,14 @@ class PagedModel:
         self._steps = torch.arange(config.row_width, device=config.device)
 
     def forward(self, batch: ScheduleBatch) -> list[int]:
-        """Write the batch's KV, then sample a token per request, which is the only read-back.
+        """Write the batch's KV, then sample a token per request. Only the tokens are read back.
 
         Changes KV at the batch's positions only.
         """
         raise NotImplementedError
 
     def stamps(self, batch: ScheduleBatch) -> tuple[Tensor, Tensor]:
-        """Return the first numbers of K and V of the batch's tokens, ``[tokens, 3]`` both."""
+        """Return the stamps in K and in V for the batch's tokens, both ``[tokens, 3]``."""
         token, position = batch.input_ids, batch.positions
         one = torch.ones_like(token)
         k, v = (token, position, one), (position, token, one)
@@ -59,8 +59,8 @@ class PagedModel:
     ) -> tuple[Tensor, Tensor]:
         """Return KV indices of the last positions below ``ends`` of each row, and a validity mask.
 
-        Both are ``[len(rows), positions]``, with as many positions as ``longest``, the largest end,
-        and the window allow. Sizes come from the host: no read-back.
+        Both are ``[len(rows), positions]``. The number of positions is ``longest``, the largest
+        end, or the window if smaller. Sizes come from the host, so nothing is read back.
         """
         ends = ends[:, None]
         if window and longest > window:
@@ -70,8 +70,8 @@ class PagedModel:
         return table[rows[:, None], positions], positions < ends
 
     def read_stamps(self, name: str, bits: Tensor) -> list[tuple[int, int]]:
-        """Read back (token, position) from the bits of KV. ``TORN`` if poisoned, or if layers, or K
-        and V, disagree."""
+        """Read back (token, position) from the bits of KV. The result is ``TORN`` if the KV is
+        poisoned, if layers disagree, or if K and V disagree."""
         kv = bits.view(self._kv.kv_pools[name].dtype)
         stamps = kv[..., :2].nan_to_num(nan=-1.0).long()
         readings: list[list[tuple[int, int]]] = []

@@ -1,6 +1,6 @@
 """Tiny greedy transformer with seeded weights: two layers, the second with an optional window.
 
-``Transformer`` has no cache: it has the weights, and computes a layer from any K and V.
+``Transformer`` has the weights and no cache. It computes a layer from any K and V.
 ``expected_tokens`` runs the model on a whole conversation at once. ``PagedTransformer`` runs the
 model over the paged pools, in batches of a few tokens. Both must give the same tokens.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH = 32
 HEADS = 4
-"""Query heads, sharing a head of K and V."""
+"""Number of query heads, which share a single head of K and V."""
 KEY_DIM = 8
 TIE = 1e-3
 """Difference of logits below which another order of summation may swap two tokens."""
@@ -61,7 +61,7 @@ class Transformer:
         return k, v
 
     def layer(self, layer: int, x: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
-        """Attend to K and V (``[tokens, positions, key dim]``) where ``seen``, then add an MLP."""
+        """Attend to ``seen`` K and V (``[tokens, positions, key dim]``), then apply an MLP."""
         q = (_normal(x) @ self.q[layer]).view(len(x), HEADS, KEY_DIM)
         scores = torch.einsum("thd,tpd->thp", q, k) / math.sqrt(KEY_DIM)
         share = scores.masked_fill(~seen[:, None], -math.inf).softmax(-1)
@@ -89,7 +89,7 @@ def expected_tokens(
 ) -> list[int]:
     """Return the tokens after ``tokens``, computed from scratch without any cache, on the CPU.
 
-    Stops before a tie: the best two tokens are too close to decide.
+    Stops early at a tie, where the logits of the best two tokens are too close to decide.
     """
     model, known = _on_cpu(vocab, num_layers), list(tokens)
     for _ in range(count):
@@ -108,7 +108,7 @@ def expected_tokens(
 
 
 class PagedTransformer(PagedModel):
-    """Transformer over the paged pools: layer 0 sees everything, all others the window."""
+    """Transformer over the paged pools. Layer 0 has full attention, all others use the window."""
 
     head_dim = STAMP_DIM + KEY_DIM
 

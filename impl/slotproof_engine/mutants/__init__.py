@@ -1,4 +1,4 @@
-"""Mutants: engines with a single known bug, see the bug museum in the documentation."""
+"""Mutants: engines with a single known bug. The documentation's bug museum describes the bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of answers to clients and sessions: the memory is correct throughout."""
+"""Bugs in answers to clients and in the handling of sessions. The memory is always correct."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TellsOvershoot(_Answers):
 
 class LosesLastToken(_Answers):
     def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
-        """Leave out the last token of an answer ended by length."""
+        """Leave out the last token of an answer that ended by length."""
         del sampled
         return {"tokens": answer["tokens"][:-1]} if answer["reason"] == "length" else {}
 
@@ -120,7 +120,7 @@ class LongFirstChunk(Scheduler):
 
 class OpenedTwice(SessionController):
     def open(self, sid: str) -> None:
-        """Answer an open twice if the session ID was open and closed before."""
+        """Answer an open command twice if the session ID was open and closed before."""
         known = sid in self.sessions and self.get(sid) is None
         super().open(sid)
         if known:
@@ -129,7 +129,7 @@ class OpenedTwice(SessionController):
 
 class SilentClose(SessionController):
     def close(self, sid: str) -> None:
-        """Leave a close unanswered if the session is not open."""
+        """Leave a close command unanswered if the session is not open."""
         if self.get(sid) is not None:
             super().close(sid)
 

@@ -1,4 +1,4 @@
-"""Bugs of the engine's own check: no check, wrong counts, or no report."""
+"""Bugs of the engine's own memory check: no check, wrong counts, or no report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slotproof_engine.scheduling.scheduler import Scheduler
 
 class OffWithDrafts(MemoryChecker):
     def self_check_during_busy(self) -> None:
-        """Skip the check if the engine drafts."""
+        """Skip the busy check if the engine uses draft tokens."""
         if not self.config.draft:
             super().self_check_during_busy()
 
@@ -61,7 +61,7 @@ class MergesIntoItself(Scheduler):
 
 class Loud(MemoryChecker):
     def _keep(self, lines: list[str]) -> None:
-        """Log at level 1 as at level 2."""
+        """Log every line at level 1, as at level 2."""
         super()._keep(lines)
         for line in lines:
             self.log(line)
@@ -97,7 +97,7 @@ class Off(MemoryChecker):
 
 class Blind(MemoryChecker):
     def _check_pools(self) -> list[str]:
-        """Compute every figure without drawing a conclusion."""
+        """Compute every token count, but report no violation."""
         super()._check_pools()
         return []
 

@@ -1,4 +1,4 @@
-"""Bugs of behaviour that a profile chooses: publish on loan, drop a last token, queue turns."""
+"""Bugs of behaviour that a profile chooses: publishing on loan, drops of a last token, queues."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class KeepsLastToken(SessionCache):
 
 class CountsSlack(KVCache):
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """Leave KV past the end of a turn valid, where only its memory should stay."""
+        """Leave KV past the end of a turn valid, although only its memory should stay."""
 
 
 class NewestFirst(TurnQueue):
     def next(self, session: Session) -> Command:
-        """Take out the newest turn."""
+        """Remove and return the newest waiting turn."""
         return session.queue.pop()
 
 

@@ -1,4 +1,4 @@
-"""Bugs invisible to sums and owners: every page is in its place, with the wrong KV."""
+"""Bugs invisible in sums and owners: every page is in its place, but its KV is wrong."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class _ShortSight(PagedModel):
 
 
 class ShortSightStamps(_ShortSight, StampModel):
-    """Stamp model with the bug."""
+    """Stamp model with a window that is one position too short."""
 
 
 class ShortSightTransformer(_ShortSight, PagedTransformer):
-    """Transformer with the bug."""
+    """Transformer with a window that is one position too short."""
 
 
 SHORT_SIGHT = {"stamps": ShortSightStamps, "transformer": ShortSightTransformer}

@@ -13,7 +13,7 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 class UnalignedTail(KVCache):
     def tail_start(self, m: int) -> int:
-        """Free from the middle of a page on, which frees the whole page."""
+        """Begin freeing in the middle of a page, which frees the whole page."""
         return m
 
 

@@ -25,7 +25,7 @@ class PromptStaysPrivate(SessionCache):
 
 class AnswerIsDropped(SessionCache):
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """Free KV that a finished request without a session should publish: its answer's."""
+        """Free the answer's KV of a request without a session, instead of publishing the KV."""
         if req.session_id is None:
             req.kv_committed_len = req.cache_protected_len
         super().cache_finished_req(req, finished_len)

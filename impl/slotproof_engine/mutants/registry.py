@@ -19,7 +19,7 @@ class Mutant:
     """Source of the bug: repository and pull request or issue."""
     sentence: str
     breaks: tuple[str, ...]
-    """Clauses of the spec. A correct finding names at least one."""
+    """Clauses of the spec that the bug violates. A correct finding names at least one clause."""
     apply: Callable[[Parts], Parts]
     needs: Mapping[str, int | str | bool] = field(default_factory=dict)
     """Configuration needed to expose the bug. Numbers are lower bounds."""
@@ -68,7 +68,7 @@ def joined(mutants: Sequence[Mutant]) -> Mutant:
 
 
 def _together(plain: Any, wanted: list[Any]) -> Any:
-    """Return a component with all changes to the plain class. Allocators: pool by pool."""
+    """Return a class with all changes to the plain class. Allocators are combined pool by pool."""
     if isinstance(plain, Mapping):
         return {pool: _together(plain[pool], [part[pool] for part in wanted]) for pool in plain}
     bases = tuple(dict.fromkeys(part for part in wanted if part is not plain))

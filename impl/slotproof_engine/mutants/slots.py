@@ -1,4 +1,4 @@
-"""Bugs of the slot, and of its use by a turn at the start and at the end."""
+"""Bugs of the slot, and of its use when a turn starts or ends."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ def _empty() -> Tensor:
 
 @dataclass
 class ScheduleBatch:
-    """Batch of requests. Compare by identity: ``==`` compares tensors and raises (#27228)."""
+    """Batch of requests. Compare with ``is``. The operator ``==`` fails on tensors (#27228)."""
 
     input_ids: Tensor = field(default_factory=_empty)
-    """Tokens whose KV is written, ``[tokens]``. Row and position are in the next fields."""
+    """Tokens whose KV is written, ``[tokens]``. The next fields give row and position."""
     out_rows: Tensor = field(default_factory=_empty)
     positions: Tensor = field(default_factory=_empty)
     req_pool_indices: Tensor = field(default_factory=_empty)
@@ -38,7 +38,7 @@ class ScheduleBatch:
         return not self.reqs
 
     def merge_batch(self, other: ScheduleBatch) -> None:
-        """Take over the requests of a prefilled batch. Its tensors are no longer used."""
+        """Take over the requests of a prefilled batch, whose tensors are no longer used."""
         self.reqs += other.reqs
         other.reqs = []
 
@@ -47,7 +47,7 @@ class ScheduleBatch:
             self.reqs.remove(req)
 
     def prepare(self, spans: Sequence[tuple[Req, int, Sequence[int]]], device: str) -> None:
-        """Fill the tensors. A span is a request, a position, and tokens with KV from there on."""
+        """Fill the tensors. A span is a request, a first position and the tokens written there."""
         tokens: list[int] = []
         rows: list[int] = []
         positions: list[int] = []

@@ -13,7 +13,7 @@ from slotproof_engine.memory.tree import TreeNode
 
 @dataclass(eq=False, kw_only=True)
 class KVRecord:
-    """KV along a row. 0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len.
+    """KV along a row, with 0 <= cache_protected_len <= kv_committed_len <= kv_allocated_len.
 
     [0, cache_protected_len)                  the tree's pages, locked through last_node.
     [cache_protected_len, kv_committed_len)   valid KV owned by the record.
@@ -30,7 +30,7 @@ class KVRecord:
     """End of the locked prefix. The root if the prefix is empty."""
 
     def copy_kv(self, other: KVRecord) -> None:
-        """Describe the same KV as ``other``. Moves no memory."""
+        """Copy ``other``, so that both records describe the same KV. Moves no memory."""
         self.req_pool_idx = other.req_pool_idx
         self.kv_committed_len = other.kv_committed_len
         self.kv_allocated_len = other.kv_allocated_len
@@ -39,7 +39,7 @@ class KVRecord:
         self.last_node = other.last_node
 
     def clear_kv(self) -> None:
-        """Describe no KV. The caller is responsible for the memory."""
+        """Clear the record, so that it describes no KV. The caller must free the memory."""
         self.copy_kv(KVRecord())
 
 
@@ -52,21 +52,21 @@ class Phase(StrEnum):
 
 @dataclass(eq=False, kw_only=True)
 class Req(KVRecord):
-    """A request. While it runs, the KV of all tokens but the last sampled token is committed."""
+    """A request. While it runs, KV is committed for all tokens except the last sampled token."""
 
     rid: str
     origin_input_ids: list[int]
     max_new_tokens: int
     stop_token_ids: frozenset[int] = frozenset()
     session: Session | None = None
-    """Session of a turn. None for a stub, a detached doomed turn, and a plain request."""
+    """Session of a turn. None for a rejected turn, a detached doomed turn, and a plain request."""
     kind: str = "plain"
     doomed: str = ""
     """Reason why the turn will be aborted, determined before the match. Empty if not doomed."""
     output_ids: list[int] = field(default_factory=list)
     phase: Phase = Phase.WAITING
     extend_to: int = 0
-    """End of the prefill in this iteration, as a position."""
+    """Position where the prefill of this iteration ends."""
     _scanned: int = 0
 
     @property
@@ -125,11 +125,11 @@ class Session:
         return self.inflight is None and not self.closing
 
     def prompt_of(self, tokens: list[int]) -> list[int]:
-        """Return the next turn's prompt. The history stays: the turn may never finish (#22790)."""
+        """Return the next turn's prompt. The history changes only if the turn finishes (#22790)."""
         return self.history + tokens
 
     def create_req(self, rid: str, prompt: list[int], max_new: int, stop: Iterable[int]) -> Req:
-        """Create a turn in flight."""
+        """Create the request of a turn, which is then in flight."""
         req = Req(
             rid=rid,
             origin_input_ids=prompt,
@@ -142,7 +142,7 @@ class Session:
         return req
 
     def finish_req(self, req: Req, kept: int) -> None:
-        """Finish the turn in flight. Its prompt and ``kept`` of its outputs become the history."""
+        """Finish the turn in flight. The history becomes its prompt and first ``kept`` outputs."""
         self.history = req.origin_input_ids + req.output_ids[:kept]
         self.inflight = None
 

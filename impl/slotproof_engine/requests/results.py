@@ -11,7 +11,7 @@ from slotproof_engine.requests.req import Req
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a batch for one request. Until processed, the tokens are only on the device."""
+    """Result of a batch for one request. Before processing, its tokens are on the device only."""
 
     req: Req
     tokens: list[int]
@@ -19,7 +19,7 @@ class Result:
     outputs: int
     """Number of tokens appended to the outputs. 0 if the request wants no outputs."""
     committed: int = 0
-    """Tokens of KV committed on processing. 0 for KV committed at the launch."""
+    """Number of tokens whose KV is committed on processing. 0 if committed at the launch."""
     prefilled: bool = False
 
 

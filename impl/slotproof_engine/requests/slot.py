@@ -9,10 +9,10 @@ from slotproof_engine.requests.req import KVRecord, Req
 
 @dataclass(eq=False, kw_only=True)
 class SessionSlot(KVRecord):
-    """A session's slot. Restoring it to a turn and saving a turn to it move no memory.
+    """A session's slot. Restoring the slot to a turn and saving a turn to the slot move no memory.
 
-    While the slot is on loan, its fields stay as left by ``free_tail``. A refused turn thus leaves
-    the slot unchanged. KV on loan is counted as the request's.
+    While the slot is on loan, its fields stay as ``free_tail`` left them. Refusing the turn
+    therefore leaves the slot unchanged. KV on loan is counted as the request's.
     """
 
     is_active: bool = False
@@ -20,15 +20,15 @@ class SessionSlot(KVRecord):
     number: int = 0
     """Serial number of the slot, unique in a run, stamped on the slot's pages."""
     last_used: int = 0
-    """Clock of the last save. The least recently used slot is discarded first."""
+    """Clock value at the last save. The least recently used slot is discarded first."""
 
     def restore_to_req(self, req: Req) -> None:
-        """Lend row, KV and lock to ``req``. The slot still owns the single lock."""
+        """Lend the row, the KV and the lock to ``req``. The slot still owns the lock."""
         req.copy_kv(self)
         self.is_active = True
 
     def save_from_req(self, req: Req) -> None:
-        """Take row, KV and lock from ``req``, leaving no KV there."""
+        """Take the row, the KV and the lock from ``req``, which then has no KV."""
         self.copy_kv(req)
         self.is_active = False
         req.clear_kv()

@@ -1,1 +1,1 @@
-"""An iteration: intake, admission, the batch, rounds, the memory check."""
+"""Parts of an iteration: intake, admission, batches, decoding rounds and the memory check."""

@@ -1,4 +1,4 @@
-"""PrefillAdder: choice of the requests of a prefill batch, and of the length of each prefill."""
+"""PrefillAdder: chooses the requests of a prefill batch and the length of each prefill."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PrefillAdder:
     def add_chunked_req(self, req: Req) -> bool:
         """Add the next chunk of the parked request. Return False if the chunk waits for memory.
 
-        May evict, discard idle slots, and end a request that does not fit although no other runs.
+        May evict and discard idle slots. Aborts the request if it does not fit even alone.
         """
         hi = min(req.seqlen, req.kv_committed_len + self.tokens_left)
         if self.make_room(self.kv.new_pages(req, hi)):
@@ -69,7 +69,7 @@ class PrefillAdder:
         if self._others_hold_memory():
             self.cache.refuse(req)
             return False
-        # No other request runs and could free memory: discard idle slots.
+        # No other request is running that could free memory: discard idle slots.
         while not self._has_row(req) and self.cache.discard_one():
             pass
         need = self.kv.new_pages(req, hi)

@@ -85,11 +85,11 @@ class MemoryChecker:
         )
 
     def self_check_during_busy(self) -> None:
-        """Check that every token of every pool has an owner, also with drafts (#27228)."""
+        """Check that every token of every pool has an owner, also if drafts are used (#27228)."""
         self._conclude("BUSY", [*self._check_pools(), *self._check_pages()])
 
     def self_check_during_idle(self) -> None:
-        """Check pools and pages, and that every row is free or a slot's, while no request runs."""
+        """Check pools, pages and rows while no request runs. Every row must be free or a slot's."""
         self._conclude("IDLE", [*self._check_pools(), *self._check_pages(), *self._check_rows()])
 
     def _check_pools(self) -> list[str]:
@@ -137,7 +137,7 @@ class MemoryChecker:
         self.recent.extend(lines)
 
     def _dump(self) -> None:
-        """Log the lines stored before a failed check and those of the check (#27228)."""
+        """Log the lines of a failed check and the lines stored before that check (#27228)."""
         for line in self.recent:
             self.log(line)
         self.recent.clear()
@@ -145,7 +145,7 @@ class MemoryChecker:
     # Figures ------------------------------------------------------------------------
 
     def pools(self) -> tuple[str, ...]:
-        """Return the pools to check, namely all pools (#21499)."""
+        """Return the pools to check: all pools (#21499)."""
         return self.config.pools
 
     def pool_figures(self, pool: str) -> Figures:
@@ -175,7 +175,7 @@ class MemoryChecker:
         }
 
     def uncached_reqs(self) -> Iterator[Req]:
-        """Yield every request with KV once: those in a batch, then the request between chunks."""
+        """Yield every request with KV once: first requests in batches, then one between chunks."""
         for batch in self.batches():
             yield from batch.reqs
         if self.scheduler.chunked_req is not None:  # in no batch (#37502)

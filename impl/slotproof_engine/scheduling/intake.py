@@ -1,4 +1,4 @@
-"""Intake: commands of clients, in order of arrival. Every legal command is answered."""
+"""Intake: executes the clients' commands in order of arrival. Every legal command is answered."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Intake:
             self.outbox.emit("T-PLAIN-SUBMIT", None, rid, prompt=len(prompt))
 
     def _waits(self, session: Session) -> bool:
-        """Return True if a new turn joins the queue: turns are queued, and a turn is in flight."""
+        """Return True if a new turn must wait: turns are queued, and another turn is in flight."""
         busy = session.inflight is not None
         return self.config.queues_turns and busy and self.queue.takes(session)
 
@@ -132,7 +132,7 @@ class Intake:
         return ""
 
     def reject(self, session: Session, rid: str, prompt: list[int]) -> None:
-        """Abort a turn that the session does not accept, as a stub. The session does not change."""
+        """Abort a stub in place of a turn that the session refuses. The session does not change."""
         closing = session.closing or session.close_waits
         why = "is closing" if closing else "has a turn in flight"
         stub = Req(rid=rid, origin_input_ids=prompt, max_new_tokens=0, kind="stub")
@@ -140,7 +140,7 @@ class Intake:
         self.scheduler.abort(stub, f"session {session.session_id!r} {why}")
 
     def _answer(self, rid: str, message: str) -> None:
-        """Refuse a request that was never created."""
+        """Answer that a request is refused. No ``Req`` object exists for the request."""
         self.outbox.tell_finish(rid, ABORT, [], message)
 
     def abort(self, rid: str) -> None:
@@ -170,5 +170,5 @@ class Intake:
             self.scheduler.retract_decode(running[-1])
 
     def pause(self, paused: bool) -> None:
-        """Pause or resume. No batch runs while paused, but commands are carried out."""
+        """Pause or resume the scheduler. While paused, commands are executed, but no batch runs."""
         self.scheduler.paused = paused

@@ -1,4 +1,4 @@
-"""Decoding rounds: plain with one token per request, or speculative with up to ``draft + 1``."""
+"""Decoding rounds: one token per request, or up to ``draft + 1`` with speculative decoding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from slotproof_engine.requests.results import ResultQueue
 
 def _number(text: str) -> int:
     """Return a pseudo-random number determined by ``text``. A CRC would not do: its last bits
-    depend on the previous text's in a regular way, which leaves only a few sequences."""
+    change regularly from one text to the next, which leaves only a few sequences."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 class DecodeRounds:
-    """Decoding rounds, which continue from a request's state on the device, ahead of processed
-    results."""
+    """Decoding rounds. A round continues from a request's state on the device, which may be ahead
+    of the processed results."""
 
     def __init__(self, config: EngineConfig, model: PagedModel, results: ResultQueue) -> None:
         self.config = config
@@ -64,12 +64,12 @@ class DecodeRounds:
         return ahead.tokens[-1:] if ahead is not None else req.output_ids[-1:]
 
     def _accept_count(self, req: Req, start: int) -> int:
-        """Return the number of tokens that verification accepts: any number of drafts, and one
-        more.
+        """Return the number of tokens that verification accepts: 0 to ``draft`` draft tokens, plus
+        one token.
 
-        The number does not influence the tokens, and earlier requests do not influence the number.
-        The round may overshoot the request's end. The number is 0 if the row is full. That happens
-        to a finished request whose result is not processed yet.
+        The number has no effect on the sampled tokens, and earlier requests do not influence it.
+        The round may sample past the request's end. The number is 0 if the row is full, which
+        happens to a finished request whose result is not processed yet.
         """
         k = 1
         if self.config.draft:

@@ -1,12 +1,12 @@
 """Scheduler: a ``step`` picks a batch, runs the batch and handles finished requests.
 
 Continuous batching as in real engines: prefill comes before decode, and a single request may be
-between two chunks of its prefill. When memory runs out, the newest request waits again.
+between two chunks of its prefill. When memory runs out, the newest request is retracted.
 
 With overlap scheduling, a batch is launched before the previous result is processed. Tokens sampled
-by a round become known one iteration later, so a request that these tokens finish is in one more
-batch. KV is written at the launch. The device writes in launch order, so a later owner of a page
-overwrites an earlier owner.
+by a round become known one iteration later, so a finished request still runs in one more batch. KV
+is written at the launch. The device writes in launch order, so a later owner of a page overwrites
+an earlier owner's KV.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Scheduler:
     # One iteration -------------------------------------------------------------
 
     def step(self) -> None:
-        """Run a batch, if any. Changes all state."""
+        """Run the next batch, if any, and process the results that are due."""
         results: Iterable[Result] = () if self.paused else self._launch()
         if self.config.overlap:
             self.results.put(results)
@@ -72,7 +72,7 @@ class Scheduler:
             self.process_result(result)
 
     def _launch(self) -> Iterator[Result]:
-        """Pick a batch and run it. Yield its results by request."""
+        """Pick a batch and run it. Yield a result per request."""
         self._merge_last_batch()
         batch = self._get_new_batch_prefill()
         self._prefilled_last = batch is not None
@@ -139,7 +139,7 @@ class Scheduler:
                 self._park(req)
 
     def extend_span(self, req: Req) -> ExtendSpan:
-        """Return the tokens without KV up to ``extend_to``, to be written by the prefill."""
+        """Return the tokens up to ``extend_to`` without KV. The prefill writes their KV."""
         lo = req.kv_committed_len
         return req, lo, req.fill_ids[lo : req.extend_to]
 
@@ -150,12 +150,12 @@ class Scheduler:
         self.outbox.emit("T-PARK", req.session_id, req.rid)
 
     def _run_decode(self, batch: ScheduleBatch) -> Iterator[Result]:
-        """Allocate and compute a decoding round. Under overlap, plain decoding commits KV now."""
+        """Allocate pages for a decoding round and run it. With overlap, plain rounds commit now."""
         reqs = list(batch.reqs)
         overlap = self.config.overlap
         if overlap:
-            # Advance before this round commits, because a retract may have to return to this
-            # length.
+            # Advance the cursor before this round commits: a retract may have to return to the
+            # present length.
             for req in reqs:
                 self._advance_swa(req)
         before = [req.kv_allocated_len for req in reqs]
@@ -199,7 +199,7 @@ class Scheduler:
     # Memory pressure ------------------------------------------------------------
 
     def make_room(self, tokens: int) -> bool:
-        """Make ``tokens`` available in every pool. Return False if the idle slots do not suffice.
+        """Free ``tokens`` in every pool. Return False if discarding all idle slots is not enough.
 
         Changes the cache: while the tree has too little to evict, discards slots not on loan, least
         recently used first. Then evicts.
@@ -213,7 +213,7 @@ class Scheduler:
         return True
 
     def _update_running_batch(self) -> bool:
-        """Make room for decoding, retracting the newest requests. Return False if none remain."""
+        """Make room for decoding by retracting the newest requests. Return False if none remain."""
         reqs = self.running_batch.reqs
         while reqs:
             need = sum(self.kv.new_pages(req, self.rounds.target(req)) for req in reqs)
@@ -236,7 +236,7 @@ class Scheduler:
         """Abort a request that is alone and does not fit: no other request can make room."""
         self.abort(req, "out of memory: the request does not fit even alone", out_of_memory=True)
 
-    # Requests come and go ---------------------------------------------------------
+    # Arrival and end of requests --------------------------------------------------
 
     def add(self, req: Req) -> None:
         self.reqs[req.rid] = req

@@ -1,4 +1,4 @@
-"""SessionCache: the life of session slots, around the cache for all other requests.
+"""SessionCache: life cycle of session slots. It wraps the cache used by all other requests.
 
 Methods are named as in ``TreeCache``. They handle a turn's slot, and leave requests without a
 session to ``TreeCache``.
@@ -33,7 +33,7 @@ class SessionCache:
     # A turn gets KV --------------------------------------------------------------
 
     def match_prefix(self, req: Req) -> None:
-        """Give ``req`` the KV available for its tokens: its slot's, else the tree's.
+        """Give ``req`` the KV available for its tokens, from its slot or otherwise from the tree.
 
         Changes the cache. The slot is discarded if no prefix is reusable, or if a cut would lose
         the sliding window. Call ``refuse`` to undo.
@@ -69,8 +69,8 @@ class SessionCache:
         return slot if slot is not None and slot.is_active else None
 
     def reusable_len(self, slot: SessionSlot, req: Req) -> int:
-        """Return the number of positions that a restore reuses. The last token is left for its
-        logits."""
+        """Return the number of positions that a restore reuses. The last token is recomputed for
+        its logits."""
         n = min(slot.kv_committed_len, req.seqlen - 1)
         return self.kv.floor_page(n) if self.config.aligned_reuse else n
 
@@ -88,7 +88,7 @@ class SessionCache:
         self.kv.cut(slot, n)
 
     def detach(self, req: Req) -> None:
-        """Detach a doomed turn from its session before the match, cut to one token (#22790).
+        """Detach a doomed turn from its session, and cut its prompt to one token (#22790).
 
         The request continues without a session and ends after a prefill. The slot is untouched.
         """
@@ -116,8 +116,8 @@ class SessionCache:
         self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
 
     def cache_unfinished_req(self, req: Req) -> None:
-        """Handle the end of a prefill as in ``TreeCache``. KV on loan is published only under
-        ``loan_publishes``. The slot then describes the turn's present KV."""
+        """Handle the end of a prefill as in ``TreeCache``. KV on loan is published only if
+        ``loan_publishes`` is set. The slot then describes the turn's present KV."""
         slot = self.lent_slot(req)
         if slot is None or self.config.loan_publishes:
             self.inner.cache_unfinished_req(req)
@@ -125,7 +125,7 @@ class SessionCache:
             self.follow(slot, req)
 
     def follow(self, slot: SessionSlot, req: Req) -> None:
-        """Pass the lock of the turn's longer prefix to the slot, in place of its previous lock."""
+        """Replace the slot's lock with the lock on the turn's longer prefix."""
         slot.copy_kv(req)
 
     # A turn ends -------------------------------------------------------------------
@@ -145,15 +145,15 @@ class SessionCache:
         self.outbox.emit("T-SAVE", req.session_id, req.rid, F=kept)
 
     def kept_len(self, finished_len: int) -> int:
-        """Return the number of output tokens in the history. ``drops_last`` leaves out the last."""
+        """Return how many outputs enter the history. ``drops_last`` leaves out the last output."""
         return max(0, finished_len - 1) if self.config.drops_last else finished_len
 
     def trim_overshoot(self, req: Req, finished_len: int) -> None:
-        """Cap the outputs at the finished length. Cut the KV to the history, the limit of the next
-        prompt's reuse (#22897).
+        """Cap the outputs at the finished length, and cut the KV to the history. The next turn can
+        reuse no more KV than the history (#22897).
 
-        Changes the cache: [ceil(target), ceil(A)) is freed. C, A and the cursor end at the target
-        (#22900).
+        Changes the cache: [ceil(H), ceil(A)) is freed, where H is the history's length. C, A and
+        the cursor end at H (#22900).
         """
         self.kv.cut(req, len(req.origin_input_ids) + self.kept_len(finished_len))
         del req.output_ids[finished_len:]
@@ -170,9 +170,9 @@ class SessionCache:
     def abort_req(self, req: Req, *, out_of_memory: bool = False) -> None:
         """Abort a request. The session's history stays as before.
 
-        Changes the cache. With KV (matched, parked or running): KV, row and lock are released, and
-        the slot disappears. Waiting: KV left in the slot by a retract is cut to the history or
-        discarded.
+        Changes the cache. For a matched, parked or running request, KV, row and lock are released
+        and the slot disappears. For a waiting request, KV that a retract left in the slot is cut
+        to the history or discarded.
         """
         session = req.session
         if session is None:
@@ -206,8 +206,8 @@ class SessionCache:
     def retract_req(self, req: Req) -> None:
         """Take a turn out of the batch. The turn waits and stays in flight.
 
-        ``keep``: moves no memory. The slot, made if absent, has the KV until the turn resumes or
-        the slot is discarded. ``wipe``: releases everything.
+        ``keep``: moves no memory. The slot, created if absent, holds the KV until the turn resumes
+        or the slot is discarded. ``wipe``: releases everything.
         """
         session = req.session
         if session is None:
@@ -221,7 +221,7 @@ class SessionCache:
             req.phase = Phase.WAITING
             self.outbox.emit("T-RETRACT-WIPE", session.session_id, req.rid, **both)
 
-    # Slots at rest ---------------------------------------------------------------------
+    # Slots between turns ---------------------------------------------------------------
 
     def release_session(self, sid: str) -> int:
         """Release all KV of the session's slot, its row and its lock. Return the tokens unlocked.
@@ -237,14 +237,14 @@ class SessionCache:
         self.outbox.emit("T-DISCARD", sid, None, **self.inner.both("u", self.release_session(sid)))
 
     def discard_one(self) -> bool:
-        """Discard the least recently used slot not on loan. Return False without such a slot."""
+        """Discard the least recently used slot not on loan. Return False if there is none."""
         idle = [(slot.last_used, sid) for sid, slot in self.slots.items() if not slot.is_active]
         if not idle:
             return False
         self.discard(min(idle)[1])
         return True
 
-    # Figures. Nothing changes. -----------------------------------------------------------
+    # Token counts. No state changes. -----------------------------------------------------
 
     def held_slots(self) -> Iterator[SessionSlot]:
         """Return the slots whose KV counts as held. KV on loan counts as the request's (#22213)."""
@@ -257,5 +257,5 @@ class SessionCache:
         return sum(self.kv.private_size(slot, SWA) for slot in self.held_slots())
 
     def session_held_req_count(self) -> int:
-        """Return the number of rows held by slots. On loan, a row is the request's (#22213)."""
+        """Return the number of rows held by slots. A row on loan is the request's (#22213)."""
         return sum(not slot.is_active for slot in self.slots.values())

@@ -1,4 +1,4 @@
-"""SessionController: sessions are opened, closed, and reaped after a timeout."""
+"""SessionController: opens and closes sessions, and reaps idle sessions after a timeout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class SessionController:
-    """Sessions by ID. A closed session stays, empty, until its ID is opened again."""
+    """Sessions by ID. The entry of a closed session stays, empty, until its ID is opened again."""
 
     def __init__(
         self, config: EngineConfig, session: type[Session], cache: SessionCache, outbox: Outbox
@@ -19,7 +19,7 @@ class SessionController:
         self.outbox = outbox
         self.sessions: dict[str, Session] = {}
         self.clock = 0.0
-        """Seconds passed, by ``tick``."""
+        """Seconds passed, as advanced by ``tick``."""
         self._new_session = session
 
     def get(self, sid: str) -> Session | None:
@@ -40,9 +40,9 @@ class SessionController:
         session.last_active = self.clock
 
     def close(self, sid: str) -> None:
-        """Close now, or after the turn in flight and all turns waiting for it (#21875).
+        """Close a session now, or after the turn in flight and all waiting turns (#21875).
 
-        Changes the cache in the first case: the slot is released.
+        Closing now changes the cache: the slot is released.
         """
         session = self.get(sid)
         if session is None:
@@ -58,14 +58,14 @@ class SessionController:
             self._close(session, "T-CLOSE", "")
 
     def reap_closing(self) -> None:
-        """Finish closes deferred by a turn."""
+        """Close sessions whose close was deferred by a turn that has ended."""
         for session in self.sessions.values():
             if session.closing and session.inflight is None:
                 self._close(session, "T-REAP", "")
 
     def tick(self, seconds: float) -> None:
-        """Advance the clock, and close sessions that are idle for too long. A turn in flight is
-        activity."""
+        """Advance the clock, and close sessions that are idle for too long. A turn in flight counts
+        as activity."""
         self.clock += seconds
         for session in self.sessions.values():
             if session.inflight is not None:

@@ -19,14 +19,14 @@ class TreeCache:
         self.outbox = outbox
 
     def both(self, name: str, tokens: int) -> dict[str, int]:
-        """Return event parameters, the same for both pools: a tree page is a page of every pool."""
+        """Return equal event parameters for both pools: a tree page is a page of every pool."""
         return {name: tokens, f"swa_{name}": tokens if SWA in self.kv.allocators else 0}
 
     def match_prefix(self, req: Req) -> None:
-        """Lock the longest prefix of the request's tokens in the tree, without the last token.
+        """Match the request's tokens, except the last, in the tree, and lock the longest prefix.
 
-        Changes the cache: [0, m) is protected until the lock is dropped. The last token is left to
-        be computed, for its logits.
+        Changes the cache: [0, m) is protected until the lock is dropped. The last token must be
+        computed for its logits.
         """
         tree = self.kv.tree
         node = tree.match_prefix(req.fill_ids[:-1])
@@ -45,8 +45,8 @@ class TreeCache:
         Changes the cache and the row. Skipped if sliding-window KV past Q is gone: a page enters
         the tree only if it is whole in every pool.
 
-        [old Q, old Q + dup) own pages freed, the row points to the tree's. [old Q + dup, q) the
-        tree's. All of [0, q) is locked for the request. [q, A) stays private.
+        In [old Q, old Q + dup), own pages are freed and the row points to the tree's. The tree now
+        owns [old Q + dup, q). All of [0, q) is locked for the request. [q, A) stays private.
         """
         lo, upto = req.cache_protected_len, self.kv.floor_page(req.kv_committed_len)
         if req.swa_evicted_seqlen > lo or upto == lo:
@@ -64,7 +64,7 @@ class TreeCache:
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
         """Finish a plain request: its tokens go to the tree, all else is released.
 
-        [Q, q) to the tree, unlocked. Duplicates are freed. [q, ceil(A)) freed.
+        [Q, q) goes to the tree, unlocked. Duplicate pages and [q, ceil(A)) are freed.
         """
         del req.output_ids[finished_len:]
         lo = upto = req.cache_protected_len

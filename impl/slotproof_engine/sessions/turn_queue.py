@@ -30,7 +30,7 @@ class TurnQueue:
         self.answer = answer
 
     def takes(self, session: Session) -> bool:
-        """Return True if another turn may wait, because no close was requested before."""
+        """Return True if another turn may wait. After a requested close, no turn may wait."""
         return not (session.closing or session.close_waits)
 
     def put(self, session: Session, command: Command) -> None:
@@ -59,5 +59,5 @@ class TurnQueue:
                 self.controller.close(session.session_id)
 
     def next(self, session: Session) -> Command:
-        """Take out the oldest turn."""
+        """Remove and return the oldest waiting turn."""
         return session.queue.pop(0)

@@ -1,10 +1,10 @@
 """Wrong ways to carry out a transition, to explain a finding.
 
 Candidates are the systematic mutants of a transition, and errors that change several places: the
-transition has no effect, or the transition or a memory move happens twice. Several memory moves, or
-all lengths of the slot or the request, are left out. A bound is missing, or nothing is cut. A term
-used in several places is wrong in all of them. An explanation states the difference from the right
-transition.
+transition has no effect, or the transition or a memory move happens twice. Other candidates leave
+out several memory moves, or all lengths of the slot or the request. Others lack a bound, cut
+nothing, or have one wrong term in every place that uses the term. An explanation states the
+difference from the right transition.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _of_the_state(transition: Transition) -> dict[str, Expr]:
 
 
 def _forgetful(right: Transition) -> Iterator[Deviation]:
-    """Yield deviations without several memory moves, or without a group of KV fields."""
+    """Yield deviations that leave out several memory moves, or all changes of a group of fields."""
     count = len(right.memory)
     slotless = {n: expr for n, expr in right.effect.items() if not n.startswith("slot.")}
     for dropped in (c for n in range(1, count + 1) for c in combinations(range(count), n)):
@@ -266,7 +266,7 @@ def _formulas(transition: Transition) -> Iterator[Expr]:
 
 
 def _parts(expr: Expr) -> Iterator[App]:
-    """Yield the integer terms of an expression, the whole first."""
+    """Yield the integer terms of an expression, starting with the whole expression."""
     if isinstance(expr, App):
         if expr.op not in (Op.EQ, Op.LE, Op.LT, Op.AND, Op.OR, Op.NOT):
             yield expr

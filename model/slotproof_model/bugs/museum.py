@@ -1,8 +1,8 @@
 """The bug museum in the spec: each known bug as a spec with one error.
 
-An exhibit has the name of the reference engine's mutant, after the pull request with the fix. Some
-bugs are too fine for the spec, and only the reference engine has them: a check that does not run, a
-crash, reuse forbidden by a profile.
+An exhibit has the name of the reference engine's mutant, which begins with the number of the pull
+request with the fix. The spec is too coarse for some bugs, so only the reference engine has them: a
+check that does not run, a crash, reuse forbidden by a profile.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ from slotproof_model.spec.whole import Spec
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One known bug of the spec."""
+    """One known bug, as an error in the spec."""
 
     name: str
     sentence: str
     make: Callable[[], Spec]
     depth: int
-    """Transitions in the shortest counterexample, proved by `prove --mutant` and pinned in a test.
-    """
+    """Number of transitions in the shortest counterexample, as proved by `prove --mutant`."""
     page_size: int = 1
     """Smallest page size with a counterexample."""
 

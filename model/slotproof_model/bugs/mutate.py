@@ -4,9 +4,9 @@ Systematic mutants change one place of one transition. A guard conjunct or a fie
 dropped, a minimum becomes a maximum, ``<`` becomes ``≤``. A rounding is missing, a bound is off by
 one, a pool or a memory move is left out.
 
-Other mutants confuse two things. Pairs are a length and its neighbour (C and A, Q and E), slot and
-request, counts of the two pools, two parameters. A rounding goes the other way, or a phase is
-another phase. A transition has the effect, or the memory moves, of another of the same stage.
+Other mutants confuse two things: a length and its neighbour (C and A, Q and E), slot and request,
+counts of the two pools, two parameters. A rounding goes the other way, or one phase replaces
+another. A transition has the effect or the memory moves of another transition of the same stage.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _other(app: App, table: dict[Op, Op]) -> Expr | None:
 
 
 def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
-    """Yield the expression with one place changed, for every place."""
+    """Yield one expression per place, in which only that place is changed."""
     if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
         yield ("off-by-one", ""), expr + 1
     for other in mistaken(expr):

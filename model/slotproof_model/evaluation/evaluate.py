@@ -1,4 +1,4 @@
-"""The evaluate reading: the spec compiled to Python on plain integers, once per page size.
+"""The evaluate reading: the spec compiled to Python functions on integers, once per page size.
 
 A state is a vector ``v`` (see ``layout``). Parameters are a dictionary ``p``.
 """
@@ -104,7 +104,7 @@ def steps(page_size: int) -> dict[str, Step]:
 def compile_step(transition: Transition, page_size: int, like: Step | None = None) -> Step:
     """Compile guard and effect of any transition, including mutants.
 
-    ``like``: a compiled transition, whose functions serve for equal parts.
+    ``like``: a compiled transition, whose functions are reused for equal parts.
 
     >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(INDEX), {})
     """
@@ -140,7 +140,7 @@ def _check(kind: Kind, args: str, page_size: int) -> Callable[..., Any]:
 
 @cache
 def state_check(page_size: int) -> StateCheck:
-    """Return a function that checks all state conjuncts: (invariant, conjunct) for every failure.
+    """Return a function that returns (invariant, conjunct) for every failed state conjunct.
 
     Conjuncts over an arbitrary page are left to the page oracle, which looks at all pages.
 

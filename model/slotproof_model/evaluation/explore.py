@@ -2,8 +2,8 @@
 
 ``Bounds`` determine the actors (sessions, requests without a session), the memory, and the numbers
 chosen by clients, scheduler and tree. Nothing is sampled: every value allowed by the guards is
-tried. Sessions are interchangeable, and so are requests and rows. States that differ by names only
-are one state, and equal actors take a step once.
+tried. Sessions are interchangeable, and so are requests and rows. States that differ only by names
+are one state, and the steps of equal actors are tried once.
 
 A step depends only on an actor's view: the pools, the actor itself, the sum of all others. The
 steps of a *view* are computed once for all states, which makes exhaustive exploration affordable.
@@ -38,7 +38,7 @@ _SWA_EVICTABLE, _SWA_PROTECTED = INDEX["swa.evictable"], INDEX["swa.protected"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of one small world. Lengths are tokens, except ``pages`` and ``tree``."""
+    """Bounds of one small world. Lengths are in tokens, but ``pages`` and ``tree`` are in pages."""
 
     name: str = ""
     sessions: int = 2
@@ -48,7 +48,7 @@ class Bounds:
     pages: int = 6
     """Pages of the full pool, and of the sliding-window pool if the model has a window."""
     tree: int = 6
-    """Limit of pages in the prefix tree, per pool."""
+    """Maximum number of pages in the prefix tree, per pool."""
     rows: int = 2
     width: int = 3
     """Number of positions in a row, which limits every KV length."""
@@ -57,11 +57,11 @@ class Bounds:
     prompt: tuple[int, ...] = (1,)
     """Prompt lengths of requests without a session."""
     output: int = 1
-    """Limit of a request's output tokens. Speculative overshoot counts."""
+    """Maximum number of a request's output tokens, including speculative overshoot."""
     history: int = 2
-    """Limit of a session's history."""
+    """Maximum length of a session's history."""
     draft: int = 0
-    """Limit of tokens allocated or committed by a speculative round. 0: plain decoding."""
+    """Maximum number of tokens that a speculative round allocates or commits. 0: plain decoding."""
     window: int = 0
     profile: str = "reference"
 
@@ -175,7 +175,7 @@ class Moves:
         return self._choices[transition].step.transition.names
 
     def of(self, view: Values, births: frozenset[str]) -> tuple[Move, ...]:
-        """Return the steps from a view. ``births``: transitions only for this kind of actor."""
+        """Return the steps from a view. ``births``: transitions of this kind of actor alone."""
         key = (view, births)
         moves = self._known.get(key)
         if moves is None:
@@ -270,7 +270,7 @@ class Explorer:
     def after(
         self, at: CanonicalState, actor: Values | None, births: frozenset[str], move: Move
     ) -> CanonicalState | None:
-        """Return the state after the step, or ``None`` without room for a detached request."""
+        """Return the state after the step, or ``None`` if a detached request finds no room."""
         sessions, requests = at.sessions, at.requests
         if births is SESSION:
             sessions = _replaced(sessions, actor, move.actor)

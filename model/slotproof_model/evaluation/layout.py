@@ -36,7 +36,7 @@ REQUEST = _part(state.req)
 
 
 def _numbers(formulas: Iterable[Expr], totals: Mapping[str, int]) -> Values:
-    """Return the values of constants and totals."""
+    """Return the values of formulas that are constants or totals."""
     return tuple(
         totals[formula.name] if isinstance(formula, Var) else int(formula.value)
         for formula in formulas
@@ -45,7 +45,7 @@ def _numbers(formulas: Iterable[Expr], totals: Mapping[str, int]) -> Values:
 
 
 EMPTY_ACTOR: Values = _numbers((state.INITIAL[var.name] for var in state.ACTOR), {})
-"""Values of an absent actor, before its beginning and after its end."""
+"""Values of an absent actor, before the actor's beginning and after its end."""
 
 
 def initial_pools(full: int, swa: int, rows: int) -> Values:

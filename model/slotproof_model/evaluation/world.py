@@ -79,16 +79,16 @@ class World:
         self._longest: tuple[int, int] | None = (0, 0)
         """The two longest locked prefixes, if known."""
         self.writers: dict[str, str] = {}
-        """Last transition that wrote a count or an actor, by the name of either."""
+        """Last transition that wrote a count or an actor, by the name of the count or actor."""
         self._constants = list(constants.vector)
         self._contributions = contributions(constants.page_size)
         self.steps: Mapping[str, Step] = steps(constants.page_size)
-        """Compiled transitions, by ID. Deviations take their place to explain an engine."""
+        """Compiled transitions, by ID. To explain an engine, deviations replace transitions."""
         self._state_check = state_check(constants.page_size)
         self._step_check = step_check(constants.page_size)
 
     def put(self, key: str, values: Vector) -> None:
-        """Set an actor's values. An absent actor's values remove the actor."""
+        """Set an actor's values, or remove the actor if the values are an absent actor's."""
         share: Values | None = None
         old = self.shares.pop(key, None)
         self.actors.pop(key, None)

@@ -20,7 +20,7 @@ Places == {n * P : n \in 0 .. (width + P - 1) \div P}
 
 \* ----
 
-(* Pages of one pool, by number. 0 is no page. An entry that does not count is 0. *)
+(* Pages of one pool, by number. The number 0 means no page. Entries that do not count are 0. *)
 
 Empty(total) ==
   [free |-> 1 .. (total \div P), tree |-> {},
@@ -43,7 +43,7 @@ Taken(l, a, low, high) ==
   IF low >= high \/ l.free = {} THEN l
   ELSE LET p == Lowest(l.free) IN
        Taken([l EXCEPT !.free = @ \ {p}, !.row[a][low] = p], a, low + P, high)
-\* The row points to pages of the tree, to no page twice, and at every position in need.
+\* The row points to pages of the tree: to no page twice, and at every position that needs a page.
 Pointed(l, a, low, high, y, Needs(_, _)) ==
   LET S == Between(low, high)
       T == l.tree \ At(l, a, Places \ S)
@@ -61,7 +61,7 @@ Locked(l, a, u, y, Needs(_, _)) ==
         D \in {D \in SUBSET (May(l, a, y) \ l.lock[a]) :
           /\ must \subseteq D
           /\ "first_pin" \in Kept => u = P * Cardinality(D \ others)}}
-\* The lock is dropped as a whole. An insert may drop pages outside the window.
+\* The lock is dropped as a whole, but an insert may drop only pages outside the window.
 Unlocked(l, a, u, y, Needs(_, _), again) ==
   LET others == LockedBy(l, Actors \ {a})
       gone == IF ~HasLock(y) THEN {IF "released" \in Kept THEN l.lock[a] ELSE {}}
@@ -83,7 +83,7 @@ MyRow(x) == IF HasKv(x) THEN x.req_row ELSE x.slot_row
 RowsOf(x) == (IF x.slot_holding THEN {x.slot_row} ELSE {})
   \cup (IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN {x.req_row} ELSE {})
 
-\* Invariants of one pool: numbers of pages, and lengths of all actors.
+\* Invariants of one pool, over its page numbers and the lengths of all actors.
 PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, _)) ==
   LET owned == [a \in Actors |->
         IF ActorHasKv(seen[a]) THEN {at \in Places : Owns(seen[a], at)} ELSE {}]

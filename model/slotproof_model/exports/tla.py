@@ -7,9 +7,9 @@ row. A test parses the module with a TLA+ parser, and compares guards, effects a
 the spec.
 
 Guards, effects, intervals of memory moves and invariants about counts come from the expression
-trees. The effect of a move on numbered pages is written by hand in ``by_hand.tla``. It follows the
-text of ``memory.Move`` and not ``pages``, so that the two check each other. ``Kept`` is the set of
-rules of ``pages`` that the choices obey.
+trees. The effect of a move on numbered pages is written by hand in ``by_hand.tla``. That file
+follows the text of ``memory.Move``, not ``pages``, so the file and ``pages`` check each other.
+``Kept`` is the set of rules of ``pages`` that the choices obey.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slotproof_model.text.named import named
 
 MODULE = "SlotproofActors"
 BY_HAND = Path(__file__).with_name("by_hand.tla")
-"""Three parts: the vocabulary, the effect of moves on numbered pages, the invariants of pages."""
+"""File of three parts: vocabulary, effect of moves on numbered pages, invariants of pages."""
 _FIGURES = tuple(var for var in state.POOLS if var not in frozenset(state.TOTALS))
 _FIELDS = {identifier(var.name) for var in (*_FIGURES, *state.ACTOR, *state.FRAME)}
 _NAMED = {term.symbol for term in named() if not about(term.expr)}
@@ -164,8 +164,8 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
 
 
 def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
-    """Yield the conjunction of all state invariants, and of all step invariants. Both print what
-    fails."""
+    """Yield the conjunction of all state invariants, and of all step invariants. Both print the
+    name of a failed invariant."""
     for kind, head, args in (
         (Kind.STATE, "StatesHold(x)", "x"),
         (Kind.STEP, "StepHolds(x, y)", "x, y"),
@@ -232,7 +232,7 @@ def _transition(transition: Transition) -> Iterator[str]:
 
 
 def _rows(transition: Transition) -> Iterator[str]:
-    """Yield the conjuncts about rows taken and given back."""
+    """Yield the conjuncts about rows taken and freed."""
     lines = "freerows"
     for mem in transition.memory:
         length = _term(mem.full.hi)
@@ -306,7 +306,7 @@ RULES = ("covers", "first_pin", "found", "fresh", "last_pin", "released", "unpin
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of a small model. Lengths are tokens, except ``pages``."""
+    """Bounds of a small model. Lengths are in tokens, but ``pages`` is in pages."""
 
     name: str
     actors: int
@@ -373,4 +373,4 @@ SMALL = Bounds(
     "three requests share prefixes", actors=3, pages=3, rows=2, width=2, prompt=(1, 2),
     steps=PLAIN, tree=3, depth=12,
 )  # fmt: skip
-"""Small model, large enough for the error that an unlock drops another actor's lock."""
+"""Small model, large enough to find an unlock that drops another actor's lock."""

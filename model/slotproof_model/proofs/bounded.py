@@ -1,7 +1,7 @@
 """Bounded search: the shortest path from the initial state to a violated conjunct.
 
 The world has one session and no other actor. The search goes depth by depth. If a depth has no
-violation, its invariants are proved and asserted from then on, which speeds up the search. In a
+violation, the invariants are asserted for this depth from then on, which speeds up the search. In a
 mutant, the last step must be a transition with a failed induction step, because all other
 transitions preserve the invariants. The evaluate reading replays every counterexample.
 """
@@ -56,7 +56,7 @@ class Counterexample:
 
 
 class Inconclusive(Exception):
-    """Z3 gave up within its resource limit."""
+    """Error raised if Z3 gives up at its resource limit."""
 
 
 class Search:
@@ -107,7 +107,7 @@ class Search:
         self._assert(first, [*ENVIRONMENT.values(), *pages.ANYWHERE.values()])
         if self.pool == "swa":
             self.solver.add(first["config.swa"])
-        for total in ("full.total", "swa.total"):  # % in place of P·q: smaller counterexamples
+        for total in ("full.total", "swa.total"):  # gives smaller counterexamples than P·q
             self.solver.add(first[total] % self.page_size == 0)
 
     def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
@@ -155,8 +155,8 @@ class Search:
         return {**self.layers[-2], **{f"{name}'": term for name, term in self.layers[-1].items()}}
 
     def violated(self) -> Term:
-        """Return the formula: a conjunct fails in the last layer or step, and a suspect took the
-        step."""
+        """Return the formula: a conjunct fails in the last layer or step, and a suspect transition
+        took the step."""
         last = self.layers[-1]
         terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
         if len(self.layers) > 1:
@@ -272,7 +272,7 @@ def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> boo
 
 
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
-    """Return the transitions with a failed obligation. No other transition may break an invariant.
+    """Return the transitions with a failed obligation. No other transition can break an invariant.
 
     Return ``None`` for the spec itself: its search covers all transitions.
     """

@@ -74,8 +74,8 @@ class Result:
 
     @property
     def needed(self) -> bool:
-        """True if the proof needs a hypothesis. False if framing, or the effect in any state,
-        suffices. Proofs about other actors have no unsat cores.
+        """True if the proof needs a hypothesis. False if framing suffices, or the effect alone,
+        from any state. Proofs about other actors have no unsat cores.
 
         >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
         >>> [Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core).needed for core in cores]
@@ -88,7 +88,7 @@ class Result:
 
 
 def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
-    """Yield the tasks of the initial state, then those of every transition, counts before pages."""
+    """Yield the tasks of the initial state, then every transition's tasks, counts before pages."""
     invariant = conjuncts(spec, Kind.STATE)
     if only in (None, INIT):
         yield from _initial(spec, invariant)
@@ -138,7 +138,7 @@ def anywhere(layer: str) -> dict[str, Expr]:
 
 
 def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
-    """Return goals for the event's meaning: about a page of ``layer``, or else about no page."""
+    """Return goals for the event's meaning: about a page of ``layer``, or about no page."""
     return [
         Goal(f"MEANS.{name}", expr)
         for name, expr in transition.means.items()
@@ -160,7 +160,7 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
 
 
 def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
-    """Return the task: where the rest of the guard holds, the parameters have a legal value."""
+    """Return the task: if the guard's other conjuncts hold, parameters have a legal value."""
     values = {f"param.{name}": expr for name, expr in transition.allows.always.items()}
     open_ = {n: e for n, e in transition.full_guard.items() if variables(e) & values.keys()}
     rest = {f"guard.{n}": e for n, e in transition.full_guard.items() if n not in open_}
@@ -169,7 +169,7 @@ def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
 
 
 def own_facts(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
-    """Return the state conjuncts about the named variables and the configuration only."""
+    """Return the state conjuncts that use only the named variables and the configuration."""
     allowed = {*names, *_CONSTANTS}
     return {
         f"{invariant.id}.{name}": expr

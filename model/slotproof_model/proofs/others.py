@@ -1,13 +1,13 @@
 """Actors at rest: when one actor moves, the invariants of every other actor still hold.
 
 An induction step looks at one actor, the *mover*, and sums up all others in the mover's frame. For
-an actor at rest, the frame includes the mover, and the pools change. So the proof has two actors
-and an arbitrary frame of all further actors. ``state.ONE_MORE`` adds the mover to the frame of the
-actor at rest. The environment's facts about the frame are goals too, so that later states need not
-assume them.
+an actor at rest, the frame includes the mover, and the pools change. The proof therefore has two
+actors and an arbitrary frame of all further actors. ``state.ONE_MORE`` adds the mover to the frame
+of the actor at rest. The environment's facts about the frame are goals too, so that later states
+need not assume them.
 
 A second proof is about one arbitrary page or row (``[others, full]``). For the actor at rest, the
-mover's ownership and locks count among those of all others.
+other actors' ownership and locks include the mover's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _REST_OF = {"page": (_page.rest, _page.pins), "line": (_line.rest,)}
 
 
 class Reading(Protocol):
-    """Builder of terms: of Z3's (``symbolic.Symbols``), or of text (``smtlib.Text``)."""
+    """Builder of Z3 terms (``symbolic.Symbols``), or of text (``smtlib.Text``)."""
 
     def var(self, var: Var, whose: str = "") -> Term: ...
     def integer(self, name: str) -> Term: ...
@@ -73,7 +73,7 @@ class Look:
 class Pair(Generic[R]):
     """The mover, an actor at rest, and the frame of both, before and after the step.
 
-    ``read`` builds a reading. Its argument names the variables that are multiples of the page size.
+    ``read`` builds a reading. The argument of ``read`` names all variables that are multiples of P.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Pair(Generic[R]):
             **conjuncts(spec, Kind.STATE),
             **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
         }
-        # A guard about the mover's counts says nothing about the other actor's.
+        # A guard about the mover's counts says nothing about the other actor's counts.
         chosen = aligned_variables(transition.full_guard.values())
         chosen &= {var.name for var in transition.params}
         multiples = aligned_variables(self.invariants.values()) | chosen
@@ -118,7 +118,7 @@ class Pair(Generic[R]):
         return {name: self.symbols.term(expr, values) for name, expr in formulas.items()}
 
     def _one_more(self, rest: Mapping[str, Term], of: Mapping[str, Term]) -> dict[str, Term]:
-        """Return the frame of both actors plus one of the two."""
+        """Return the frame of both actors, with one of the two added."""
         return self.terms(state.ONE_MORE, {**of, **rest})
 
     def layer(self, layer: str) -> Look:

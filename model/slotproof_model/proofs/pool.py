@@ -43,12 +43,12 @@ class Pool(ProcessPoolExecutor):
         super().__init__(jobs, context, _begin, (_First(begin, arguments),))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Submit a call as the base class does, which may start processes."""
+        """Submit a call as in the base class. The method may start processes."""
         with _deaf():
             return super().submit(fn, *args, **kwargs)
 
     def end(self, patience: float = 0.0) -> None:
-        """End the processes, and kill the rest after ``patience`` seconds."""
+        """End the processes, and kill any that still run after ``patience`` seconds."""
         self.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + patience
         ours = [p for p in multiprocessing.active_children() if p.pid not in self._others]
@@ -73,8 +73,8 @@ def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Block both signals in processes that the block starts. The parent gets the signals
-    afterwards."""
+    """Block Ctrl-C and SIGTERM in processes started inside the ``with`` block. The parent gets the
+    signals afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -83,8 +83,8 @@ def _deaf() -> Iterator[None]:
 
 
 class _First:
-    """First call in a process, unpickled only when called. Unpickling imports modules for seconds.
-    The process must watch its parent before that, or it could outlive the parent."""
+    """First call in a process, unpickled only when called. Unpickling imports modules and takes
+    seconds. The process must watch its parent before, or could outlive it."""
 
     def __init__(self, begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
         self._what: Any = (begin, arguments)
@@ -106,7 +106,7 @@ class _First:
 def _begin(first: _First) -> None:
     """Put the process in its own group, so that it gets no SIGTERM for the parent's group."""
     for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # Ignoring also drops a pending signal to the group.
+        signal.signal(number, signal.SIG_IGN)  # Ignoring a signal also drops it if pending.
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)

@@ -5,7 +5,7 @@ The proof uses a rank. While any actor has KV or a slot, or the tree has an unlo
 requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
 zero all memory is free, and the waiting request can be matched and prefilled. Each part is an
 obligation (:func:`tasks_of`) about one arbitrary actor and the frame of all others, and so holds
-for any number of actors. Only the argument that the order is well-founded is in words.
+for any number of actors. Only the argument that the order is well-founded is informal.
 
 ``slotproof prove`` proves that a helper preserves the invariants of all actors.
 """
@@ -110,7 +110,7 @@ ADMISSIBLE: dict[str, Expr] = {
     "width": known <= config.width,
     "row": rows.total >= 1,
 }
-"""Conditions for a waiting request that would fit alone. Progress requires a way to run it."""
+"""Conditions for a waiting request that would fit alone. Progress requires that it can run."""
 
 
 # Helper steps --------------------------------------------------------------------------
@@ -146,7 +146,7 @@ STEPS = (*HELPERS, EVICT, MATCH, EXTEND)
 
 
 def helpers(without: frozenset[str]) -> Iterator[Helper]:
-    """Yield the available helpers. Without T-DISCARD, a slot is discarded for its own turn only."""
+    """Yield the available helpers. Without T-DISCARD, only a slot's turn discards the slot."""
     for id_, when, params in _HELPERS:
         if id_ == DISCARD and id_ in without:
             yield Helper(id_, when & is_turn, params)
@@ -165,7 +165,7 @@ def able(spec: Spec, without: frozenset[str]) -> dict[str, Transition]:
 
 
 def _enabled(spec: Spec, id_: str, params: Mapping[str, Expr]) -> list[Goal]:
-    """Return a goal per conjunct: the guard holds with these parameters."""
+    """Return one goal per guard conjunct: the conjunct holds with these parameters."""
     values = {f"param.{name}": expr for name, expr in params.items()}
     guard = spec.transitions[id_].full_guard
     return [Goal(f"ENABLED.{name}", substitute(expr, values)) for name, expr in guard.items()]
@@ -190,7 +190,7 @@ def tasks_of(
 ) -> Iterator[Task]:
     """Yield all tasks of the theorem, for one profile if named.
 
-    ``without``: helpers that the engine does not have.
+    ``without``: helper transitions that the engine lacks.
     """
     chosen = _choices(profile)
     base = {
@@ -266,7 +266,7 @@ def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[T
     guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
     named = {var.name.removeprefix("param."): var for var in transition.params}
     guard |= {f"given.{name}": named[name] == expr for name, expr in helper.params.items()}
-    # Frame and counts of all others do not change (``obligations.framing``).
+    # Frame and counts of all other actors do not change (``obligations.framing``).
     others = {f"others.{name}": _of_another(expr) for name, expr in ADMISSIBLE.items()}
     keeps = [Goal(f"ANOTHER.{name}", primed(_of_another(e))) for name, e in ADMISSIBLE.items()]
     same = [

@@ -25,8 +25,8 @@ from slotproof_model.spec.whole import Spec
 
 PAGE_SIZES = (1, 4, 16, 64)
 OTHERS_AT = (4, None)
-"""Page sizes at which the invariants of other actors are proved too: one size, and all at once.
-Tests prove some at 1 and 64."""
+"""Page sizes at which other actors' invariants are proved too: 4, and all sizes at once. Tests
+prove some of these invariants at 1 and 64."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Prover:
         self._labels: dict[Expr, Term] = {}
 
     def _hypotheses(self, task: Task) -> dict[Term, str]:
-        """Return a label per hypothesis, with its name for the unsat core. Assert each hypothesis
+        """Return the hypotheses' names by label, for the unsat core. Assert each hypothesis
         once."""
         named = {}
         for name, expr in task.hypotheses.items():
@@ -76,8 +76,8 @@ class Prover:
         return named
 
     def _check(self, named: Mapping[Term, str]) -> z3.CheckSatResult:
-        """Check as ``solver.check(*named)``, without a new cast of some 400 labels per goal. The
-        casts took an eighth of the time of all proofs."""
+        """Check like ``solver.check(*named)``, but without casting some 400 labels anew for each
+        goal. The casts took an eighth of all proof time."""
         assumed = (z3.Ast * len(named))(*(label.as_ast() for label in named))
         context, solver = self.symbols.context.ref(), self.solver.solver
         return z3.CheckSatResult(
@@ -85,8 +85,8 @@ class Prover:
         )
 
     def vacuity(self, task: Task) -> Vacuity:
-        """Check that the hypotheses hold in some state, and the step then changes something."""
-        # The page layer assumes more, and its hypotheses are checked.
+        """Check that some state satisfies the hypotheses, and that the step then has an effect."""
+        # The page layer's tasks assume more, and their hypotheses are checked.
         if task.layer.startswith("choices"):
             return Vacuity(task.name, self.page_size)
         labels = list(self._hypotheses(task))

@@ -1,4 +1,4 @@
-"""Search for stuck requests: a small world, explored completely, as a counterexample to progress.
+"""Complete search of a small world for stuck requests, the counterexamples to progress.
 
 The world has one session and one request without a session. For every waiting request that would
 fit alone (``progress.ADMISSIBLE``), shortest path first, the search looks for a sequence of
@@ -30,9 +30,9 @@ WORLD = Bounds(
     "one session, one request", requests=1, sessions=1, pages=2, tree=1, rows=2, width=2,
     prompt=(2,), history=1, output=0,
 )  # fmt: skip
-"""Small world with two pages: a session holds one, and a prompt needs both."""
+"""Small world with two pages: a session holds one page, and a prompt needs both."""
 _LEFT_OUT = frozenset(["T-REJECT"])
-"""Client steps left out, because T-PLAIN-SUBMIT makes the same kind of request."""
+"""Client steps left out of the search, because T-PLAIN-SUBMIT makes the same kind of request."""
 _BY = ("the scheduler", "the tree")
 _PROMPT, _OUTPUT = OWN["req.prompt"], OWN["req.output"]
 
@@ -62,7 +62,7 @@ class Looked:
 
     states: int
     waiting: int
-    """Number of pairs of a state and a waiting request that would fit alone."""
+    """Number of (state, waiting request) pairs in which the request would fit alone."""
     stuck: Stuck | None
 
 
@@ -82,7 +82,7 @@ def _explore(explorer: Explorer, spec: Spec) -> _World:
     order = [first]
     came_from: CameFrom = {first: None}
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]] = {}
-    for at in order:  # Grows while it is read: breadth first.
+    for at in order:  # The loop extends the list: breadth first.
         strides = steps.setdefault(at, [])
         for view, births, actor in explorer.views(at):
             for move in explorer.moves.of(view, births):

@@ -17,7 +17,7 @@ from slotproof_model.spec.expr import App, Const, Expr, Op, Sort, Var, same
 Term: TypeAlias = Any
 """A Z3 term. z3-solver has no types."""
 RLIMIT = 50_000_000
-"""Z3's resource units per check, far above the need of any obligation."""
+"""Limit of Z3's resource units per check, far above the need of any obligation."""
 _OPERATORS: Mapping[Op, Callable[..., Term]] = {
     Op.ADD: operator.add, Op.SUB: operator.sub, Op.EQ: operator.eq, Op.LE: operator.le,
     Op.LT: operator.lt, Op.AND: z3.And, Op.OR: z3.Or, Op.NOT: z3.Not,
@@ -81,7 +81,7 @@ class Symbols:
         return self._is_multiple(constant) if var.name in self.multiples else constant
 
     def integer(self, name: str) -> Term:
-        """Return a constant that is no variable of the spec."""
+        """Return a constant that does not stand for a variable of the spec."""
         return z3.Int(name, self.context)
 
     def term(self, expr: Expr, values: Mapping[str, Term]) -> Term:

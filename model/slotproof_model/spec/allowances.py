@@ -1,7 +1,7 @@
 """Conditions shared by the allowances of several transitions: guards from the environment's side.
 
 Other actors' locks, the tree's content and client input are ``given`` variables. The guard must
-hold for every legal value of these (:class:`slotproof_model.spec.transition.Allowance`).
+hold for every legal value of these variables (:class:`slotproof_model.spec.transition.Allowance`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _others, _swa_others = Var("given.others"), Var("given.swa_others")
 
 
 def unlocking(when: Expr, locked: Expr) -> Allowance:
-    """Return the allowance of an unlock of ``locked`` tokens, with any legal locks of other actors.
+    """Return the allowance for unlocking ``locked`` tokens, whatever legal locks other actors hold.
 
     A legal ``u`` always exists: the protected tokens beyond the sum of all other locks.
     """
@@ -63,7 +63,7 @@ def unlocking(when: Expr, locked: Expr) -> Allowance:
 # Matching ------------------------------------------------------------------------
 
 m, fresh, swa_fresh = Var("given.m"), Var("given.fresh"), Var("given.swa_fresh")
-"""Length of a prompt's prefix in the tree, and its unlocked tokens in each pool."""
+"""Length of a prompt's prefix in the tree, and the prefix's unlocked tokens in each pool."""
 legal_match = conj(
     is_aligned(m),
     m >= 0,
@@ -96,7 +96,7 @@ window_alive = (
 # To the tree -----------------------------------------------------------------------
 
 q, dup, swa_dup = Var("given.q"), Var("given.dup"), Var("given.swa_dup")
-"""End of the published prefix, and in each pool the tokens that the tree already holds."""
+"""End of the published prefix, and the tokens of each pool that the tree already holds."""
 _cursor = maximum(req.Q, req.E)
 legal_insert = conj(
     is_aligned(q),

@@ -55,7 +55,7 @@ class Op(Enum):
 
 
 class Expr:
-    """An immutable term or formula. ``==`` builds a formula: to compare two, use :func:`same`."""
+    """An immutable term or formula. ``==`` builds a formula. Use :func:`same` to compare terms."""
 
     __slots__ = ()
 
@@ -238,7 +238,7 @@ def implies(premise: Operand, conclusion: Operand) -> Expr:
 
 
 def iff(first: Operand, second: Operand) -> Expr:
-    """Return the formula: both hold, or neither.
+    """Return the formula: both hold, or neither holds.
 
     >>> show(iff(Var("inflight", Sort.BOOL), Var("kind") == 1))
     'inflight = (kind = 1)'

@@ -34,7 +34,7 @@ class Invariant:
 
 
 def about(expr: Expr) -> str:
-    """Return ``page`` or ``line`` if the formula is about one, else an empty string.
+    """Return ``page`` or ``line`` if the formula is about a page or a row, else an empty string.
 
     >>> from slotproof_model.spec.state import full, page
     >>> about(page.free + full.total), about(full.total)
@@ -59,7 +59,7 @@ def harness(id: str, sentence: str, **observed: str) -> Invariant:
 
 
 def pool_of(conjunct: str) -> str | None:
-    """Return the pool named at the beginning of a conjunct's name, else ``None``.
+    """Return the pool named at the beginning of a conjunct's name, or ``None`` without such a pool.
 
     >>> pool_of("swa_covers"), pool_of("full"), pool_of("counted")
     ('swa', 'full', None)

@@ -73,7 +73,7 @@ SUM_FULL = state(
 )
 SUM_SWA = state(
     "INV-SUM-SWA",
-    "INV-SUM-FULL for the sliding-window pool, in which KV below the SWA cursor is free.",
+    "The equation of INV-SUM-FULL for the sliding-window pool. KV below the SWA cursor is free.",
     _REPORTED,
     **_sum(swa, swa_held + swa_uncached, frame.swa_held + frame.swa_uncached),
 )
@@ -98,7 +98,7 @@ ROW = state(
 )
 ONCE = state(
     "INV-ONCE",
-    "A slot's KV is counted exactly once: as held or as uncached, never as both or as neither.",
+    "A slot's KV is counted exactly once: either as held or as uncached.",
     {"reported": "the engine's held and uncached counts equal the counts derived from ownership"},
     never_both=implies(on_loan, held == 0) & implies(on_loan, slot.lent),
     never_neither=implies(slot.lent, on_loan)
@@ -178,8 +178,8 @@ BACKED = state(
 PIN = state(
     "INV-PIN",
     "Every locked page is in the tree, and `protected` counts the page once. In the full pool, an "
-    "actor's lock covers exactly the pages of its row below Q. In the sliding-window pool, it "
-    "covers only such pages, and at least those from max(E, ⌊max(0, Q - W)⌋) on.",
+    "actor's lock covers exactly the pages of its row below Q. In the sliding-window pool, the "
+    "lock covers only such pages, and at least the pages from max(E, ⌊max(0, Q - W)⌋) on.",
     counted=(page.pins >= 0) & (page.beside >= 0),
     tree=implies(pinned, page.tree == 1),
     mine=implies(page.pin, actor_has_kv & page.here & (page.at < own.Q)),
@@ -190,15 +190,15 @@ PIN = state(
 )
 PLACE = state(
     "INV-PLACE",
-    "Each position of a row has at most one page. No page lies at two positions that count: "
-    "positions owned by the row, and positions of its prefix that the row needs.",
+    "Each position of a row has at most one page. Two positions of a row never have the same page "
+    "if the row owns or needs the pages at both.",
     function=implies(actor_has_kv & page.here & (page.at == page.place), page.entry == page.number),
     full_injective=places.injective("full"),
     swa_injective=places.injective("swa"),
 )
 LOCK = state(
     "INV-LOCK",
-    "Each slot, and each request whose KV is its own, has one tree lock, released exactly once.",
+    "Each slot, and each request with KV of its own, has one tree lock, and releases it once.",
     {"count": "each page of the tree has one lock for each locked prefix that covers the page"},
     slot=iff(slot.locked, slot.holding),
     req=iff(req.locked, has_kv & ~slot.lent),
@@ -210,7 +210,7 @@ LOCK = state(
 )
 DRAIN = state(
     "INV-DRAIN",
-    "After the last request and session, all rows are free and all memory is free or evictable.",
+    "Once no request or session is left, all rows are free and all memory is free or evictable.",
     {"closed": "after the last close, only the tree holds memory"},
     drained=implies(
         conj(
@@ -247,8 +247,8 @@ KIND = state(
 )
 PHASE = state(
     "INV-PHASE",
-    "A matched request without a slot has no KV but the tree's prefix. A running or parked request "
-    "has a row. A parked request has tokens left to prefill.",
+    "A matched request without a slot has no KV except the tree's prefix. A running or parked "
+    "request has a row. A parked request has tokens left to prefill.",
     matched=implies(~slot.lent & (req.phase == MATCHED), (req.row == NO_ROW) & (req.A == req.Q)),
     row=implies(req.phase >= PARKED, req.row != NO_ROW),
     parked=implies(req.phase == PARKED, known > req.C),
@@ -279,7 +279,7 @@ ENVIRONMENT: dict[str, Expr] = {
     "no_swa": implies(~config.swa, swa.total == 0),
 }
 """Assumptions about the configuration, and facts about the frame, which sums up all other actors.
-No invariant covers them."""
+No invariant covers these assumptions and facts."""
 DERIVED: dict[str, Expr] = {
     "frame": ENVIRONMENT["frame"],
     "locks": ENVIRONMENT["locks"],
@@ -303,7 +303,7 @@ CONTENT = harness(
 MATCH = harness(
     "INV-MATCH",
     "Plain requests publish their KV to the tree, and a match finds all of a published prefix.",
-    all="a match finds all whole pages published and not evicted, except for the reserve",
+    all="a match finds all whole pages that were published and not evicted, except for the reserve",
     prompt="while a plain request decodes, the whole pages of its prompt are in the tree",
     left="after its answer, a plain request leaves the whole pages of prompt and answer in the "
     "tree, except for tokens of the last rounds that became known too late",
@@ -319,7 +319,7 @@ LOOKUP = harness(
     "An engine that looks up tree pages by key finds pages with the KV of the key's tokens.",
     found="each page of the tree can be found by a key",
     there="a page found by a key is in the tree",
-    holds="a page found by a key holds the key's last tokens, and earlier pages hold the others",
+    holds="a page found by a key holds the key's last tokens, and earlier pages hold the rest",
 )
 TABLES = harness(
     "INV-TABLES",
@@ -335,7 +335,7 @@ CHECKER = harness(
     figures="the check's counts equal the counts derived from ownership",
     verdict="the check reports a leak when memory does not add up",
     alarm="the check reports a leak only when memory does not add up",
-    counted="each request with KV is counted once, even if a batch is seen twice or equals another",
+    counted="each request with KV is counted once, even if a batch is seen twice or two are equal",
     level="level 2 logs every check. Level 1 stores the lines of a passed check and logs none",
     dump="a failed check logs its own lines and, at level 1, the stored lines",
 )
@@ -348,7 +348,7 @@ ANSWER = harness(
     length="an answer that ended by length has max_new tokens",
     past_stop="no answer continues after a stop token",
     stop="an answer that ended by stop ends with a stop token",
-    reason="the reason is length, stop, abort or one that the driver declares, and it is true",
+    reason="the reason is length, stop, abort or a reason that the driver declares, and is true",
     unasked="only a refused, over-limit or too large request is aborted without a client's abort",
     nothing="a request that is refused or does not fit the context gets no token",
     aborts="within 8 iterations of reading an abort, the engine answers it and stops the request",
@@ -359,8 +359,8 @@ SESSION = harness(
     "Every open and close gets one correct answer, and sessions time out when due.",
     opened="each open of a closed session opens it once",
     closed="a session is closed once, on request or at its timeout",
-    refused="an open is refused if the session is open, a close if it is closed",
-    answered="an open is answered at once, a close as soon as no turn is in flight",
+    refused="an open of an open session and a close of a closed session are refused",
+    answered="an open is answered at once, and a close once no turn is in flight",
     overdue="a session that was idle for its timeout is closed",
     order="queued turns start in the order of arrival",
 )
@@ -395,4 +395,4 @@ INVARIANTS: dict[str, Invariant] = {
 ON_ENGINES: tuple[str, ...] = tuple(
     id_ for id_, invariant in INVARIANTS.items() if invariant.on_engines
 )
-"""Invariants checked by the suite, at least in part. The others are only proved."""
+"""Invariants checked by the suite, at least in part. The other invariants are only proved."""

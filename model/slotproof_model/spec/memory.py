@@ -135,7 +135,7 @@ def counts(memory: tuple[Mem, ...]) -> dict[str, Expr]:
 
 
 def affordable(memory: tuple[Mem, ...]) -> dict[str, Expr]:
-    """Return the guard conjuncts that the moves need: free list, tree and rows hold enough."""
+    """Return the guard conjuncts that the moves need: enough free tokens, tree tokens and rows."""
     need: dict[str, Expr] = {}
     have: dict[str, Expr] = {}
     for mem in memory:

@@ -46,7 +46,7 @@ taken_at = Var("param.page_taken_at")
 """Position in the row for which the allocation takes the page."""
 evicted = Var("param.page_evicted", Sort.BOOL)
 pointed = Var("param.page_pointed", Sort.BOOL)
-"""True if the row points to this page of the tree from now on."""
+"""True if the row points to this page of the tree after the transition."""
 pointed_at = Var("param.page_pointed_at")
 """Position at which the row points to that page."""
 named = Var("param.page_named")
@@ -78,7 +78,7 @@ def inside(interval: Interval, at: Expr) -> Expr:
 
 
 def within(interval: Interval) -> Expr:
-    """Return the formula: this actor's row points to the page at a position in the interval."""
+    """Return the formula: at a position in the interval, this actor's row points to the page."""
     return page.here & inside(interval, page.at)
 
 
@@ -143,7 +143,7 @@ def _kept(interval: Interval) -> Expr:
 
 
 def _rewritten(interval: Interval, chosen: Expr, where: Expr, must: Expr) -> dict[str, Expr]:
-    """Return the rules of a rewritten entry: it is this page exactly if the page was chosen."""
+    """Return the rules of a rewritten entry: the entry is this page exactly if ``chosen``."""
     rewritten = inside(interval, page.place)
     this_page = chosen & (where == page.place)
     return {
@@ -212,17 +212,17 @@ def some_choice(transition: Transition, pool: str) -> dict[str, Expr]:
 def _of(transition: Transition, move: Move, pool: str) -> Iterator[Interval]:
     for mem in transition.memory:
         interval = span(mem, pool)
-        if mem.move is move and not same(interval.lo, interval.hi):  # EMPTY, or an equal interval
+        if mem.move is move and not same(interval.lo, interval.hi):  # skip empty intervals
             yield interval
 
 
 def _adds_up(interval: Interval, this: Expr, others: Expr) -> Expr:
-    """Return the formula: the interval has one page of tokens if ``this``, plus ``others``."""
+    """Return the formula: the interval's length is ``others``, plus one page if ``this``."""
     return interval.length == ite(this, ONE_PAGE, 0) + others
 
 
 def whole(transition: Transition) -> dict[str, Expr]:
-    """Return a formula per interval: if not empty, it begins and ends at page boundaries."""
+    """Return a formula per interval: a nonempty interval begins and ends at page boundaries."""
     result: dict[str, Expr] = {}
     for index, mem in enumerate(transition.memory):
         if mem.move in (Move.ALLOC, Move.FREE, Move.TO_TREE):
@@ -240,7 +240,7 @@ RULES: dict[str, str] = {
     "row must not need the page at another position.",
     "named": "A rewritten entry is this page only if this page was chosen for the position.",
     "chosen": "If this page was chosen for the position, the rewritten entry is this page.",
-    "found": "Every position of the interval that needs a page gets one.",
+    "found": "Every position of the interval that needs a page gets a page.",
     "evicted": "Only a page of the tree is evicted.",
     "unpinned": "Only an unlocked page is evicted: no lock of this or another actor covers it.",
     "dropped": "A lock is dropped only from a page that it covers.",

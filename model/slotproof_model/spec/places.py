@@ -14,12 +14,12 @@ from slotproof_model.spec.expr import Expr, ceil_page, floor_page, implies, ite,
 from slotproof_model.spec.state import actor_has_kv, config, own, page, pinned, req, slot
 
 NO_PAGE = -1
-"""Entry of a row that points to no page."""
+"""Row entry that points to no page."""
 ONE_PAGE: Expr = ceil_page(1)
-"""Number of tokens of a page, P."""
+"""Number of tokens in a page, P."""
 
 has_lock: Expr = slot.locked | req.locked
-"""The actor has a lock."""
+"""The actor's slot or request has a tree lock."""
 
 
 def in_tree(at: Expr, pool: str) -> Expr:
@@ -43,7 +43,7 @@ def counts(at: Expr, pool: str) -> Expr:
 
 
 def backed(pool: str) -> dict[str, Expr]:
-    """Return INV-BACKED of one pool: each position that counts has a page.
+    """Return the conjuncts of INV-BACKED for one pool: each position that counts has a page.
 
     INV-PLACE determines the page. INV-PIN and INV-OWNER require the page to be a locked page of the
     tree, or the row's own.
@@ -67,7 +67,7 @@ def injective(pool: str) -> Expr:
 
 
 def protected(figure: Expr) -> Expr:
-    """Return the formula: ``figure`` is this page's tokens, if locked, plus ``page.beside``."""
+    """Return the formula: ``figure`` is ``page.beside``, plus this page's tokens if locked."""
     return figure == ite(pinned, ONE_PAGE, 0) + page.beside
 
 

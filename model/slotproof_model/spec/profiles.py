@@ -33,9 +33,9 @@ class Choices(TypedDict, total=False):
     queues_turns: bool
     """A turn or a close waits for the turn in flight (vLLM). Otherwise the turn is rejected."""
     keeps_slack: bool
-    """A save and a restore leave the slot its memory past the end, for drafts (vLLM)."""
+    """A save or a restore leaves the slot the memory past the KV's end, for drafts (vLLM)."""
     loan: Literal["uncached", "held"]
-    """Count for KV on loan: SGLang 0.5.11 reports it as uncached, 0.5.23 as held."""
+    """Count in which the engine reports KV on loan: uncached in SGLang 0.5.11, held in 0.5.23."""
 
 
 CHOICES: dict[str, str] = {
@@ -62,12 +62,12 @@ class Profile:
     base: str | None = None
     says: Choices = field(default_factory=Choices)
     idle_stays: str = ""
-    """Documentation page on why waiting requests do not free idle slots. Empty: that is a finding.
-    """
+    """Documentation page on why idle slots stay while requests wait. If empty, such a slot is a
+    finding."""
 
     @cached_property  # read after every iteration
     def choices(self) -> Choices:
-        """All choices, the base profile's first.
+        """All choices of the base profile, overridden by this profile's choices.
 
         >>> PROFILES["sglang-records"].choices["loan"]
         'held'
@@ -100,7 +100,7 @@ PROFILES: dict[str, Profile] = {profile.name: profile for profile in _PROFILES}
 
 
 def profile_named(name: str) -> Profile:
-    """Return the profile. Raise ``ValueError`` with all names if there is no such profile.
+    """Return the profile. Raise ``ValueError`` with all names if no profile has this name.
 
     >>> profile_named("wipe").choices["retract_keeps"]
     False

@@ -116,13 +116,13 @@ class Frame(NamedTuple, Generic[Each]):
 class Page(NamedTuple, Generic[Each]):
     """One arbitrary page of one pool: its owners, its locks and its position in the actor's row.
 
-    Also one arbitrary position of the actor's row (``place``), and the row's entry there.
+    ``place`` is an arbitrary position of the actor's row, and ``entry`` is the row's entry there.
     """
 
     free: Each  # entries of the free list
     tree: Each
     own: Each  # 1 if the page is private to this actor's row
-    rest: Each  # number of other actors' rows that own it
+    rest: Each  # number of other actors' rows that own the page
     here: Each  # this actor's row points to the page
     at: Each  # position of the page's first token
     pin: Each  # this actor's lock covers the page
@@ -202,7 +202,7 @@ def after(expr: Var) -> Var: ...
 @overload
 def after(expr: Expr) -> Expr: ...
 def after(expr: Expr) -> Expr:
-    """Return the expression over the state after the step, for step invariants. Constants stay."""
+    """Return the expression over the state after the step. Constants of a run stay the same."""
     if isinstance(expr, Var):
         return expr if expr.name.startswith("config.") else Var(expr.name + "'", expr.of)
     return App(expr.op, tuple(map(after, expr.args))) if isinstance(expr, App) else expr
@@ -263,7 +263,7 @@ swa_uncached: Expr = ite(has_kv, swa_private(req), 0)
 
 
 def _owns(first: Callable[[Kv], Expr]) -> Expr:
-    """Return the formula: the actor counts the page as its own, in the row's private part."""
+    """Return the formula: the page lies in the private part of the actor's row."""
 
     def covers(kv: Kv) -> Expr:
         return (first(kv) <= page.at) & (page.at < ceil_page(kv.A))
@@ -317,7 +317,7 @@ INITIAL: dict[str, Expr] = {
     swa.available.name: swa.total,
     rows.free.name: rows.total,
 }
-"""The initial state: no actor, all memory and all rows are free."""
+"""The initial state: no actor exists, and all memory and all rows are free."""
 INITIAL_PAGE: dict[str, Expr] = {
     page.tree.name: lift(0),
     page.own.name: lift(0),

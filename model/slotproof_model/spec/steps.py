@@ -124,8 +124,8 @@ COVER_STEP = step(
     "INV-COVER-STEP",
     "The number of known tokens never falls. A token is sampled or decoded only if all earlier "
     "tokens have KV. A turn finishes only after its prompt is prefilled. KV is computed and tokens "
-    "become known only in a step that runs a batch and moves neither Q nor E. New KV is of known "
-    "tokens or of tokens from this round. With overlap scheduling, one token may still be unknown.",
+    "become known only in a step that runs a batch and moves neither Q nor E. New KV is for known "
+    "tokens or for tokens of this round. Under overlap scheduling, one token may still be unknown.",
     keeps=implies(_lives, after(req.output) >= req.output),
     samples=implies(
         _lives & (after(req.output) > req.output),
@@ -165,8 +165,8 @@ def _cut_to(upto: Expr) -> Expr:
 KEEP_STEP = step(
     "INV-KEEP-STEP",
     "Valid KV is not lost. A restore reuses all KV that known tokens, reserve and profile allow. "
-    "The end of a request cuts no further than to the history. Otherwise C never shrinks. A match "
-    "or restore leaves the reserve to be recomputed. A refusal neither adds nor drops a slot.",
+    "The end of a request cuts its KV no further than to the history. Otherwise C never shrinks. A "
+    "match or restore leaves the reserve to recompute. A refusal neither adds nor drops a slot.",
     reserve=implies(_matched, after(req.C) + config.reserve <= known),
     restores=implies(_stays & _matched, after(own.C) >= _cut_to(reuse)),
     ends=implies(_stays & _ends, after(own.C) >= _cut_to(after(session.history))),
@@ -184,8 +184,8 @@ CURSOR_STEP = step(
 )
 QUEUED_STEP = step(
     "INV-QUEUED-STEP",
-    "The end of a waiting turn changes neither memory nor the session's slot. The exception is KV "
-    "past the history that a retract left in the slot.",
+    "The end of a waiting turn changes neither memory nor the session's slot. The exception is a "
+    "slot in which a retract left KV past the history.",
     slot=implies(
         _ends & (req.phase == WAITING) & ~_partial,
         conj(
@@ -202,8 +202,8 @@ def _rise(pool: Pool) -> Expr:
 
 
 _relocks = (req.phase >= PARKED) & (after(req.phase) >= PARKED)
-"""Condition: the step leads from parked or running to parked or running. An insert among these
-steps may drop and retake locks in the sliding-window pool, so the bound is loose."""
+"""Condition: the request is parked or running before and after the step. If the step is an insert,
+it may drop and retake locks in the sliding-window pool, so the bound is loose."""
 
 LOCK_STEP = step(
     "INV-LOCK-STEP",
@@ -231,8 +231,8 @@ _valid = floor_page(minimum(own.C, ite(has_kv | session.inflight, known, session
 PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
     "The tree takes only whole pages, with committed KV of known tokens. A turn publishes at its "
-    "end only if it was running or parked. A request without a session does so only if it was "
-    "running.",
+    "end only if it was running or parked. A request without a session publishes at its end only "
+    "if it was running.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
     committed=_published(full) <= ite(actor_has_kv, maximum(0, _valid - own.Q), 0),

@@ -22,7 +22,7 @@ Course = Literal["every request", "every later turn", "some"]
 
 @dataclass(frozen=True)
 class Allowance:
-    """Claim that the guard is not too strict: in every state with ``when``, it holds for
+    """Claim that the guard is not too strict: wherever ``when`` holds, the guard holds for
     ``params``."""
 
     when: Expr
@@ -30,8 +30,8 @@ class Allowance:
     """Values of the parameters, by name without ``param.``, as terms over the state and ``given``
     values. A parameter that is left out is itself a ``given`` value (see :func:`given`)."""
     always: Mapping[str, Expr] = field(default_factory=dict)
-    """A legal value of each named parameter, as a term over the state alone. It is legal wherever
-    the other guard conjuncts hold (obligation ``T-CLOSE [unlock] / EXISTS.u``)."""
+    """A legal value of each named parameter, as a term over the state alone. The value is legal
+    wherever the other guard conjuncts hold (obligation ``T-CLOSE [unlock] / EXISTS.u``)."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Transition:
     needs: str = ""
     """A feature of the engine, outside the spec, that must be switched on for the transition."""
     means: dict[str, Expr] = field(default_factory=dict)
-    """Meaning of each event parameter, as a formula over the states before and after. Other names
-    are claims made by the transition's name or sentence beyond the invariants.
+    """Meaning of each event parameter, as a formula over the states before and after. Entries under
+    other names are claims of the transition's name or sentence that no invariant makes.
 
     Written for authors of drivers: the parameters that a driver reports must satisfy the formulas.
     The effect must satisfy them too (obligation ``T-CLOSE / MEANS.u``).
@@ -67,8 +67,8 @@ class Transition:
     allows: Allowance = field(default_factory=lambda: Allowance(FALSE))
     """States in which an engine may take the transition, as its environment sees them.
 
-    A guard that is too strict breaks no invariant, but raises false alarms. So wherever the
-    allowance holds, every guard conjunct must hold (obligation ``T-CLOSE / ALLOWS.u``). Where
+    A guard that is too strict breaks no invariant, but it raises false alarms. Every guard conjunct
+    must therefore hold wherever the allowance holds (obligation ``T-CLOSE / ALLOWS.u``). Where
     possible, an allowance is written in other terms than the guard.
     """
 
@@ -137,7 +137,7 @@ def param(name: str, sentence: str) -> Param:
 
 
 def given(chosen: Param) -> Var:
-    """Return the variable for a parameter's value if the environment chooses it."""
+    """Return the variable for the value of a parameter that the environment chooses."""
     return Var(f"given.{chosen.name.removeprefix('param.')}")
 
 

@@ -92,8 +92,8 @@ from slotproof_model.spec.transition import Allowance, Transition, assign, given
 
 u = param("u", "full-pool tokens of the tree that lose their last lock: protected → evictable")
 swa_u = param("swa_u", "sliding-window tokens of the tree that lose their last lock")
-locked = param("locked", "full-pool tokens of the tree that get a first lock: → protected")
-swa_locked = param("swa_locked", "sliding-window tokens of the tree that get a first lock")
+locked = param("locked", "full-pool tree tokens that get their first lock: evictable → protected")
+swa_locked = param("swa_locked", "sliding-window tokens of the tree that get their first lock")
 q = param("q", "end of the published prefix, in tokens: from now on, the tree holds [0, q)")
 dup = param("dup", "tokens from Q on that the tree already holds: the row's own copies are freed")
 swa_dup = param("swa_dup", "sliding-window tokens from max(Q, E) on that the tree already holds")
@@ -139,12 +139,12 @@ def cut(kv: Kv, n: Operand) -> Cut:
 
 
 def cut_lengths(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
-    """Assign the lengths C, A and E of ``of`` to ``kv``. Q and the row stay as they are."""
+    """Assign the lengths C, A and E to ``kv``, taken from ``of``. Q and the row stay the same."""
     return assign((kv.C, of.C), (kv.A, of.A), (kv.E, of.E))
 
 
 def to_slot(left: Kv | Cut) -> dict[str, Expr]:
-    """Assign the turn's row, Q and tree lock to the slot, and the lengths ``left``."""
+    """Assign the turn's row, Q and tree lock, and the lengths in ``left``, to the slot."""
     return {
         **assign((slot.holding, TRUE), (slot.lent, FALSE)),
         **assign((slot.row, req.row), (slot.Q, req.Q), (slot.locked, TRUE)),
@@ -153,7 +153,7 @@ def to_slot(left: Kv | Cut) -> dict[str, Expr]:
 
 
 def dropped(covered: Expr) -> dict[str, Expr]:
-    """Build the guard of an unlock of ``covered`` tokens. No other lock covers u of them."""
+    """Build the guard for unlocking ``covered`` tokens, ``u`` of which have no other lock."""
     left = frame.lock_sum + lock_sum - covered
     return {
         "u": (u >= 0) & is_aligned(u) & (u <= covered),
@@ -185,7 +185,7 @@ published = {
     **given_back,
     **to_tree_pages,
 }
-"""Meaning of the parameters, for transitions that free KV and give part of it to the tree."""
+"""Meaning of the parameters, for transitions that give some KV to the tree and free the rest."""
 
 
 def unchanged(*figures: Var) -> Expr:
@@ -196,7 +196,7 @@ over = {"ends": after(req.kind) == NONE}
 aborted = {**over, "history": unchanged(session.history)}
 waits = {"waits": after(req.phase) == WAITING}
 session_stays = {"stays": unchanged(session.open, req.kind, req.phase)}
-"""Claims of sentences, as formulas: the request ends or waits, or the session stays as it is."""
+"""Claims made in transitions' sentences: the request ends or waits, or the session is unchanged."""
 
 
 def keeps(kv: Kv, upto: Expr) -> Expr:
@@ -321,7 +321,7 @@ T_SUBMIT = Transition(
 
 T_REJECT = Transition(
     "T-REJECT",
-    "A turn for a busy or closing session is detached as a stub. The session does not change.",
+    "A turn sent to a busy or closing session is detached as a stub. The session stays unchanged.",
     source="#22790",
     by="a client",
     stage="queue",
@@ -379,8 +379,8 @@ _points_below_m = implies(after(page.here), after(page.at) < m)
 
 T_MATCH = Transition(
     "T-MATCH",
-    "The scheduler locks the tree's prefix of a request without a slot to restore: Q = m. In the "
-    "sliding-window pool, the lock covers at least the window at the end of the prefix.",
+    "If a request has no slot to restore, the scheduler locks its prefix in the tree: Q = m. In "
+    "the sliding-window pool, the lock covers at least the window at the end of the prefix.",
     by="the scheduler",
     stage="match",
     course="every request",
@@ -461,8 +461,8 @@ T_DISCARD = Transition(
 
 T_REFUSE = Transition(
     "T-REFUSE",
-    "A matched request does not fit the budget and waits again. A slot's loan ends, and the slot "
-    "holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.",
+    "A matched request exceeds the budget and waits again. If a slot is on loan, the loan ends and "
+    "the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.",
     source="#20476, #22753",
     by="the scheduler",
     stage="match",
@@ -536,10 +536,10 @@ _point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
 
 T_INSERT = Transition(
     "T-INSERT",
-    "The scheduler publishes the request's valid KV up to q. Where the tree already has the "
-    "tokens, the row's copies are freed and the row points to the tree. The tree takes the other "
-    "pages. The lock covers [0, q), in the sliding-window pool at least the window. A turn whose "
-    "slot is on loan publishes only under loan_publishes. The slot takes over its lengths.",
+    "The scheduler publishes the request's valid KV up to q. Where the tree has the tokens, the "
+    "row's copies are freed and the row points to the tree. The tree takes the other pages. The "
+    "lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is "
+    "on loan publishes only under loan_publishes. The slot gets the turn's lengths.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -800,8 +800,8 @@ T_ABORT = Transition(
 
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
-    "A client aborts a running or parked turn as in T-ABORT, but [Q, q) is published. The tree "
-    "takes the pages that it lacks, and the row's duplicates of the tree's pages are freed.",
+    "A client aborts a running or parked turn as in T-ABORT, but KV in [Q, q) is published. The "
+    "tree takes the pages that it lacks, and the row's duplicates of tree pages are freed.",
     by="a client",
     stage="abort",
     guard={**_abort_guard, "begun": begun, "publishes": config.abort_publishes, **insertable},

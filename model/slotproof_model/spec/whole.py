@@ -48,13 +48,13 @@ class Spec:
     @property
     def unproved(self) -> list[str]:
         """Transitions that ``slotproof prove`` does not cover: the rewritten transitions, or all
-        transitions if the invariants differ from the spec's."""
+        transitions if this object's invariants differ from the spec's."""
         same = self.invariants is INVARIANTS and not self.unruled
         return self.rewritten if same else list(self.transitions)
 
 
 def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
-    """Return True if the conjunct is about the layer's page or row, for ``None`` about neither."""
+    """Return True if the conjunct is about the layer's page or row. For ``None``: about neither."""
     what = about(expr)
     if layer is None or not what:
         return layer is None and not what
@@ -62,7 +62,7 @@ def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
 
 
 def conjuncts(spec: Spec, kind: Kind, layer: str | None = None) -> dict[str, Expr]:
-    """Return formulas of one kind by clause: about a page or row of ``layer``, or about neither."""
+    """Return the kind's formulas by clause, about ``layer``'s page or row. ``None``: neither."""
     same = spec.invariants is INVARIANTS
     return dict(_of_spec(kind, layer)) if same else _among(spec.invariants, kind, layer)
 

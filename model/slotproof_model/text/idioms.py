@@ -180,7 +180,7 @@ def _words(expr: Expr) -> dict[int, str]:
 
 
 def _conjunction(parts: list[Form]) -> Form:
-    """Merge comparisons into chains, and equations that have the same number."""
+    """Merge comparisons into chains, and merge equations that have the same number."""
     merged: list[Form] = []
     for part in parts:
         for index, earlier in enumerate(merged):

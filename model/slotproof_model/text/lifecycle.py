@@ -29,7 +29,7 @@ class Lifecycle:
     moves: Mapping[tuple[str, str], tuple[str, ...]]
     """Transitions, by the states before and after."""
     stays: Mapping[str, tuple[str, ...]]
-    """Transitions that change variables and stay in the same state."""
+    """Transitions that change variables but not the state."""
 
 
 _FLAGS = tuple(var for var in state.STATE if var.sort is Sort.BOOL)

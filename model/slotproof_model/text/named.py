@@ -38,7 +38,7 @@ _PARTS: tuple[tuple[str, str, str, str], ...] = (
     ("held", "Held", "held", "private full-pool tokens of a slot at rest"),
     ("uncached", "Uncached", "uncached", "private full-pool tokens of a request with KV"),
     ("swa_held", "SwaHeld", "swa_held", "private sliding-window tokens of a slot at rest"),
-    ("swa_uncached", "SwaUncached", "swa_uncached", "private sliding-window tokens, as uncached"),
+    ("swa_uncached", "SwaUncached", "swa_uncached", "private sliding-window tokens of a request"),
     ("slot_rows", "SlotRows", "slot_rows", "number of the slot's rows"),
     ("req_rows", "ReqRows", "req_rows", "number of the request's rows, without a row on loan"),
     ("lock_sum", "LockSum", "lock_sum", "sum of the prefixes locked by slot and request"),
@@ -57,7 +57,7 @@ _PARTS: tuple[tuple[str, str, str, str], ...] = (
 
 @cache
 def named() -> tuple[Named, ...]:
-    """Return every named term, each after its parts.
+    """Return every named term, after the named terms that it uses.
 
     >>> next(each.sentence for each in named() if each.name == "known")
     'known tokens of the request: prompt and output'

@@ -155,7 +155,7 @@ def _sum(shape: Form) -> str:
 
 
 def _chain(shape: Form) -> str:
-    """Return a chain. A number stands right of a single comparison: m ≥ 0, not 0 ≤ m."""
+    """Return a chain. In a single comparison, a number is on the right: m ≥ 0, not 0 ≤ m."""
     parts = [_at(part, 6) for part in shape.parts]
     literal = ("number", "word")
     if len(parts) == 2 and shape.parts[0].shape in literal and shape.parts[1].shape not in literal:
@@ -193,7 +193,7 @@ def moves(transition: Transition) -> list[MoveText]:
 
 
 def cut_of(transition: Transition) -> str:
-    """Return the cut that formulas call end, or an empty string unless the transition has one cut.
+    """Return the cut that formulas call ``end``, or an empty string without exactly one cut.
 
     >>> from slotproof_model.spec.transitions import T_RESTORE
     >>> cut_of(T_RESTORE)
@@ -215,7 +215,7 @@ def _forms(shape: Form) -> Iterator[Form]:
 
 
 def room_of(transition: Transition) -> str:
-    """Return the memory that remains after a cut, which formulas call room, or an empty string.
+    """Return the memory that remains after a cut (``room`` in formulas), or an empty string.
 
     >>> from slotproof_model.spec.transitions import T_RESTORE
     >>> room_of(T_RESTORE)
@@ -242,7 +242,7 @@ def _shortener(transition: Transition) -> Callable[[str], str]:
 
 
 def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
-    """Return the lines of every guard conjunct by name, including those for memory moves.
+    """Return the lines of every guard conjunct by name, including conjuncts for memory moves.
 
     >>> from slotproof_model.spec.transitions import T_DECODE
     >>> guard(T_DECODE)["full_available"]
@@ -284,8 +284,7 @@ def signature(transition: Transition) -> str:
 
 
 def assignments(transition: Transition) -> list[tuple[tuple[str, ...], str]]:
-    """Return the effect as (variables, new value), with variables of one group and literal
-    together.
+    """Return the effect as (variables, new value), with one entry per group and literal.
 
     >>> from slotproof_model.spec.transitions import T_CLOSE_DEFER
     >>> assignments(T_CLOSE_DEFER)

@@ -1,5 +1,5 @@
 // The toy of toy.py in another language and without events: the minimum for a driver.
-// Needs Node.js and no package. With --bug it has another bug than toy.py, reported by
+// Needs Node.js and no package. With --bug it has a bug that toy.py lacks. Find it with
 // slotproof run --engine "cmd:node toy.js --bug"
 "use strict";
 
@@ -11,7 +11,7 @@ class Engine {
     Object.assign(this, { config, seed, iter: 0, inbox: [], queue: [], messages: [] });
     this.free = range(config.total_tokens);
     this.rows = range(config.rows);
-    this.sessions = new Map(); // at[i] is the KV index of position i; the first in the queue runs
+    this.sessions = new Map(); // at[i] is the KV index of position i; the first session in the queue runs
   }
 
   tell(type, fields) {
@@ -19,8 +19,8 @@ class Engine {
   }
 
   open({ session }) {
-    if (this.sessions.has(session) || this.sessions.size === this.config.rows)
-      return this.tell("refused", { session, message: "it is open, or no row is left" });
+    if (this.sessions.has(session))
+      return this.tell("refused", { session, message: "it is open" });
     const fresh = { turn: null, running: false, slot: false, row: -1, at: [], history: [] };
     this.sessions.set(session, fresh);
     this.tell("opened", { session });
@@ -74,9 +74,11 @@ class Engine {
 
   admit(home, turn) {
     const need = turn.prompt.length + turn.max_new - home.at.length;
-    for (const idle of this.sessions.values())
-      if (idle.slot && idle !== home && this.free.length < need) this.giveBack(idle);
-    if (home.slot) { // the last known token is computed again for its logits
+    for (const idle of this.sessions.values()) {
+      const short = this.free.length < need || (!home.slot && !this.rows.length);
+      if (idle.slot && idle !== home && short) this.giveBack(idle);
+    }
+    if (home.slot) { // the turn computes its last known token again for the logits
       this.free.push(...home.at.splice(Math.min(home.at.length, turn.prompt.length - 1)));
     } else home.row = this.rows.pop();
     home.running = true;

@@ -34,8 +34,8 @@ class Engine:
         self.events.append([transition, sid, rid, parameters])
 
     def open(self, session):
-        if session in self.sessions or len(self.sessions) == self.config["rows"]:
-            return self.tell("refused", session=session, message="it is open, or no row is left")
+        if session in self.sessions:
+            return self.tell("refused", session=session, message="it is open")
         self.sessions[session] = Session()
         self.event("T-OPEN", session)
         self.tell("opened", session=session)
@@ -87,10 +87,11 @@ class Engine:
     def admit(self, sid, home, turn):
         need = len(turn["prompt"]) + turn["max_new"] - len(home.at)
         for other, idle in self.sessions.items():
-            if idle.slot and idle is not home and len(self.free) < need:
+            short = len(self.free) < need or not (home.slot or self.rows)
+            if idle.slot and idle is not home and short:
                 self.give_back(idle)
                 self.event("T-DISCARD", other, **NO_TREE)
-        if home.slot:  # lent to the turn, which computes the last known token again for its logits
+        if home.slot:  # The turn borrows the slot and computes its last token again for the logits.
             keep = min(len(home.at), len(turn["prompt"]) - 1)
             self.free, home.at = self.free + home.at[keep:], home.at[:keep]
             self.event("T-RESTORE", sid, turn["rid"])
@@ -191,7 +192,7 @@ def hashed(tokens):
     return zlib.crc32(",".join(map(str, tokens)).encode())
 
 
-# The driver answers each line with one line. After `usage`, the message changed nothing.
+# The driver answers each line with one line. A message answered with `usage` has changed nothing.
 
 FIELDS = {
     "open": {"session": str},

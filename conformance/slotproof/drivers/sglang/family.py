@@ -11,7 +11,7 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.family import Played, family
 
 _ROUNDS = Version("0.5.15")
-"""First release whose speculative rounds the script can replay."""
+"""First release whose speculative rounds can be replayed by the standalone script of a trace."""
 _BY_HAND = Version("0.5.12")
 """Last release for which the driver runs no speculative rounds."""
 
@@ -21,7 +21,7 @@ def _release(trace: Played) -> Version:
 
 
 def _rounds(trace: Played) -> dict[str, Any]:
-    """Return the arguments of the script that are not fields of a configuration."""
+    """Return the script's arguments that are not fields of a configuration."""
     draft = trace.config.draft if _release(trace) > _BY_HAND else 0
     topk = trace.config.topk if draft else 0
     reserve = trace.config.reserve / 100
@@ -35,9 +35,9 @@ def _unlike(trace: Played) -> str | None:
     except InvalidVersion:
         return f"{trace.engine!r} names no release"
     if config.draft and _BY_HAND < release < _ROUNDS:
-        return "the rounds of this release can't be run by the script"
+        return "the script can't run the speculative rounds of this release"
     if config.retract != "keep" or config.aligned_reuse:
-        return "its configuration is not SGLang's"
+        return "SGLang can't have the trace's configuration"
     if config.options:
         return f"the script has no server options, but the trace needs {config.options[0]}"
     return None
@@ -46,19 +46,19 @@ def _unlike(trace: Played) -> str | None:
 def _lacks(trace: Played, index: int) -> str | None:
     """Return the reason why the script can't replay a command, or None.
 
-    Unlike the driver, it aborts each ID that begins with the given ID, and retracts all requests.
+    Unlike the driver, the script retracts all requests at once, and aborts by ID prefix.
     """
     command = trace.rows[index].command
     if command["do"] == "abort":
         rid = command["rid"]
         sent = {row.command["rid"] for row in trace.rows if row.command["do"] == "submit"}
         if any(other != rid and other.startswith(rid) for other in sent):
-            return f"an abort of {rid} aborts every request with this prefix of the ID"
+            return f"an abort of {rid} aborts every request whose ID begins with {rid}"
     if command["do"] == "retract":
         before = trace.rows[index - 1].requests if index else {}
         running = [request for request in before.values() if request.get("phase") == "running"]
         if len(running) > 1 or not trace.states:
-            return "it retracts one of several requests, but the script can only retract all"
+            return "the trace retracts one of several requests, but the script only retracts all"
     return None
 
 

@@ -1,8 +1,8 @@
 """Switch for the recorder: `PYTHONPATH=…/drivers/sglang SLOTPROOF_RECORD=/path/log.jsonl`.
 
 Every Python that has this folder on its path loads this file, so the file does little. If a log is
-requested, it waits for the import of SGLang's scheduler. Another `sitecustomize` further along the
-path is loaded, too.
+requested, the file waits for the import of SGLang's scheduler. Another `sitecustomize` further
+along the path is loaded, too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SCHEDULER = "sglang.srt.managers.scheduler"
 
 
 class Finder:
-    """Import finder that finds no module. It hooks the scheduler's module after execution."""
+    """Import finder that only hooks the scheduler's module, after the module has been executed."""
 
     def __init__(self) -> None:
         self.looking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec from the other finders. Its loader gets the hook."""
+        """Return the scheduler's spec from the other finders, with the hook added to its loader."""
         del path, target
         if name != SCHEDULER or self.looking:
             return None

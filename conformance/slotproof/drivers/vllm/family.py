@@ -10,12 +10,12 @@ from slotproof.protocol.family import Played, family
 
 def _unlike(trace: Played) -> str | None:
     drafts = trace.config.draft
-    return "its rounds accept some drafts, but the script accepts all" if drafts else None
+    return "the trace's rounds accept some drafts, but the script accepts all" if drafts else None
 
 
 def _lacks(trace: Played, index: int) -> str | None:
     stops = trace.rows[index].command.get("stop")
-    return "it has stop tokens, but the script's model answers other tokens" if stops else None
+    return "a turn has stop tokens, but the script's model samples other tokens" if stops else None
 
 
 def _sent(trace: Played, index: int) -> Command | None:
@@ -37,14 +37,14 @@ def _sent(trace: Played, index: int) -> Command | None:
 
 
 def _refuses(trace: Played, command: Command) -> str | None:
-    """Return the refusal by `SamplingParams` or `InputProcessor`, as recorded, or None."""
+    """Return the recorded refusal by `SamplingParams` or `InputProcessor`, or None."""
     told = (note for row in trace.rows for frame in row.frames for note in frame.told)
     said = next((note.get("message") for note in told if note.get("rid") == command["rid"]), None)
     if command["max_new"] < 1 or not command["tokens"]:
         said = "max_tokens is below 1, or the prompt is empty"
     elif not said or not said.startswith(_EARLY):
         return None
-    return f"{said}; the script leaves it out"
+    return f"{said}; the script omits the request"
 
 
 _EARLY = ("max_tokens must be", "the prompt is empty", "a prompt of up to", "the session is not")

@@ -17,11 +17,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for rid, expected in seen.recompute.items():
         sent = seen.client.requests[rid]
         if aborted_unasked(seen, sent) and len(sent.output) <= 1 + seen.config.draft:
-            continue  # Its tokens may be of another prompt: INV-ANSWER.unasked reports the abort.
+            continue  # The tokens may answer another prompt: INV-ANSWER.unasked reports the abort.
         seen.coverage.checked["INV-CONTENT"] += 1
         output = sent.output
         assert isinstance(output, list)  # hidden tokens can't be recomputed
-        pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
+        pairs = enumerate(zip(output, expected, strict=False))  # ends at an uncertain token
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
             first, have, want = wrong

@@ -8,18 +8,18 @@ from slotproof.lockstep.client import Sent
 from slotproof.lockstep.observation import Observation, Violation, violated
 
 PATIENCE = 8
-"""Number of iterations, without pauses, within which an aborted request must be answered."""
+"""Number of unpaused iterations within which an aborted request must be answered."""
 ON_ITS_WAY = 2
 """Number of iterations after an abort in which the request may still finish normally. With overlap
-scheduling, a round is in flight when the engine reads the abort."""
+scheduling, a decoding round is in flight when the engine reads the abort."""
 
 WITHOUT_SESSION = "requests without a session"
 WITHOUT_TOKENS = "turns without new tokens"
 FOR_NOTHING = "requests for no token"
-"""Entries in ``not_observed`` of an engine that refuses them. For no token: ``max_new`` is 0."""
+"""Keys in ``not_observed`` for requests that the engine refuses. For no token: ``max_new`` is 0."""
 
 ROOM = "room that idle slots make"
-"""Name in ``not_observed`` of an engine that never discards an idle slot to make room."""
+"""Key in the ``not_observed`` of an engine that never discards an idle slot to make room."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -70,7 +70,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
 
 
 def aborted_unasked(seen: Observation, sent: Sent) -> bool:
-    """Return True if the engine aborted the request for no reason. Its tokens are no answer."""
+    """Return True if the engine aborted the request for no reason. Its output is then no answer."""
     aborted = sent.reason == "abort" and sent.refusable is False
     return aborted and _unasked(seen, sent) and not _large(seen, sent)
 
@@ -106,7 +106,7 @@ def _served(seen: Observation, sent: Sent) -> bool:
 
 
 def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
-    """Check that an output ends at its first stop token, and gives the right reason."""
+    """Check that an output ends at its first stop token, and that its reason is right."""
     stops = [number for number, token in enumerate(output, 1) if token in sent.stop]
     count = len(output)
     if stops and stops[0] < count:

@@ -1,8 +1,8 @@
 """INV-SUM-*, INV-ONCE and all other invariants of states, evaluated on the snapshot.
 
-Each pool's terms are known twice. Ownership gives one set of values, from slots, requests and their
-lengths. The engine's own check reports the other set. The equation must hold for each set, and the
-two sets must be equal.
+The terms of each pool's equation are known twice. Ownership gives one set of values, from slots,
+requests and their lengths. The engine's own check reports the other set. The equation must hold for
+each set, and the two sets must be equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import NO_ROW
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
-"""Pool that each equation is about."""
+"""Pool of each equation, by invariant."""
 _OF_ALL = {*EQUATIONS, "INV-ROWS", "INV-DRAIN", "INV-LOCK"}
 """Invariants about all actors together. Their violations name no session or request."""
 
@@ -55,7 +55,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _held_rows(seen: Observation) -> Iterator[Violation]:
-    """Check the engine's count of rows held by slots. Loans count as in `expected_report`."""
+    """Check the engine's count of rows held by slots. For loans see `expected_report`."""
     said, snapshot = seen.snapshot["checker"].get("held_rows"), seen.snapshot
     if said is None or not snapshot["checker"]["ran"]:
         return
@@ -69,14 +69,14 @@ def _held_rows(seen: Observation) -> Iterator[Violation]:
 
 
 def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None) -> Violation:
-    """Return the violation of a state invariant, with the values of the actor."""
+    """Return the violation of a state invariant, with the actor's values."""
     writer = seen.world.writers.get(actor or "")
     if invariant in EQUATIONS:
         return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
     session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
     expr, page = INVARIANTS[invariant].conjuncts[conjunct], seen.config.page_size
     said = figures(expr, page, seen.world.vector(actor))
-    parts = {name.partition(".")[0] for name in variables(expr)}  # of the state
+    parts = {name.partition(".")[0] for name in variables(expr)}  # parts of the state
     if actor and {"session", "slot", "turn"} & parts and "frame" not in parts:
         said = f"{actor.removeprefix('/')}: {said} ({_figures(seen, actor)})"
     return Violation(invariant, conjunct, said, writer, session=session, rid=rid)
@@ -119,9 +119,9 @@ def _count(seen: Observation) -> None:
 def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[int, int]:
     """Return held and uncached tokens, with KV on loan counted as the engine's profile says.
 
-    An engine that reports KV on loan as held may count more requests so: stubs, doomed turns and
-    turns without a slot. Its record of the session exists from the first prefill on. Any reported
-    number of held tokens that this allows is accepted.
+    An engine that reports KV on loan as held may also count the KV of stubs, of doomed turns and of
+    turns without a slot. Its record of the session exists from the first prefill on. The oracle
+    accepts any number of held tokens within these bounds.
     """
     held, uncached = seen.shares[pool]
     if seen.world.constants.profile.choices["loan"] == "uncached":

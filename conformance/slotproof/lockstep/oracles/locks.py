@@ -1,7 +1,7 @@
 """INV-LOCK.count: each tree page has one lock per prefix that contains the page.
 
 In the sliding-window pool an engine may lock the whole prefix, or only the pages in the next
-token's window. The lock count must lie between the two.
+token's window. The lock count must lie between these two numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if not (tree := snapshot["tree"].get(pool, ())):
             continue
         most = _covering(seen, pool)
-        # In the sliding-window pool, the least count takes only the pages inside the window.
+        # In the sliding-window pool, the smallest count includes only pages inside the window.
         least = most if pool == "full" else _covering(seen, pool, seen.config.window)
         for page, locks in tree:
             if not least.get(page, 0) <= locks <= most.get(page, 0):

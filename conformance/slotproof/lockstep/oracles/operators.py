@@ -15,9 +15,9 @@ PARKS = transitions_where(
 EVICTS = transitions_where(lambda spec: not spec.has_actor)
 ADMITS = transitions_where(lambda spec: spec.stage == "match" and spec.course.startswith("every"))
 TOLD = "commands to the engine"
-"""Name in ``not_observed`` of a driver that can't carry out these commands exactly."""
+"""Key in the ``not_observed`` of a driver that can't carry out these commands exactly."""
 PATIENCE = 5
-"""Number of iterations, without pauses, within which a retract must take effect."""
+"""Number of unpaused iterations within which a retract must take effect."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -41,7 +41,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _evict(seen: Observation) -> Iterator[Violation]:
-    """Check that evict removed the tokens asked for, or all evictable. Full pages may be more."""
+    """Check that an evict removes the requested tokens, or all evictable tokens, in whole pages."""
     heard, before = seen.client.heard, seen.previous["pools"].get("full", {"evictable": 0})
     asked = sum(max(0, command["tokens"]) for command in heard if command["do"] == "evict")
     events = seen.snapshot["events"]
@@ -53,7 +53,7 @@ def _evict(seen: Observation) -> Iterator[Violation]:
 
 
 def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
-    """Check that a flush empties the tree. With work or slots an engine may refuse a flush."""
+    """Check that a flush empties the prefix tree. A busy engine, or one with slots, may refuse."""
     before = seen.previous
     idle = not (before["requests"] or before["slots"] or before.get("events") or before["messages"])
     if not idle or said & {"submit", "pause"} or seen.client.paused:
@@ -74,14 +74,14 @@ def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
         client.retracting = set()
     client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
     if client.retracting and client.waited == PATIENCE:
-        words = "none of {running} was retracted {engine} iterations after reading a retract"
+        words = "none of {running} was retracted {engine} iterations after a retract was read"
         ran = " and ".join(sorted(client.retracting))
         yield violated("INV-ANSWER.obeyed", words, running=ran, engine=PATIENCE)
         client.retracting = set()
 
 
 def _accept(seen: Observation) -> Iterator[Violation]:
-    """Check how many tokens the next launched round accepts. Overlap delays the result."""
+    """Check how many tokens the next decoding round accepts. Overlap delays the round's result."""
     client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
     for command in client.heard:
         if command["do"] == "accept":
@@ -95,11 +95,11 @@ def _accept(seen: Observation) -> Iterator[Violation]:
         rounds = client.under_way.setdefault(rid, [])
         if "t" in params:  # a prefill
             extended.add(rid)
-            if config.overlap:  # its token is a result, too
+            if config.overlap:  # the prefill's token is a result, too
                 rounds.append(None)
-        elif "d" in params and rid not in extended:  # after a prefill only an allocation
+        elif "d" in params and rid not in extended:  # after a prefill, `d` is only an allocation
             rounds.append(client.told.pop(rid, None))
-        elif transition in PARKS and rounds:  # but not of a chunk
+        elif transition in PARKS and rounds:  # a chunk has no result
             rounds.pop()
         told = "d" if not config.overlap else "sampled"  # with overlap a round's result comes later
         tokens = params["k" if told == "d" else "sampled"] if {told, "k"} <= params.keys() else 0
@@ -108,7 +108,7 @@ def _accept(seen: Observation) -> Iterator[Violation]:
         wanted, view = rounds.pop(0), requests.get(rid)
         room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len
         if wanted and room and tokens != min(wanted, config.draft + 1):
-            words = "{rid} accepted {engine} tokens of a round, expected {spec} by a command"
+            words = "{rid} accepted {engine} tokens of a round, but a command set {spec}"
             yield violated("INV-ANSWER.obeyed", words, rid=rid, spec=wanted, engine=tokens)
     client.told = {rid: count for rid, count in client.told.items() if rid in requests}
     client.under_way = {rid: of for rid, of in client.under_way.items() if rid in requests}

@@ -58,12 +58,12 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
     elif runs and not client.paused and client.unanswered:
         client.patience -= 1
         if client.patience == 0:
-            words = "{rid} is not answered long after reading the last command: {why}; {have}"
+            words = "{rid} has no answer long after the engine read the last command: {why}; {have}"
             yield from _waits(seen, "INV-PROGRESS.starved", words, list(client.unanswered))
 
 
 def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Iterator[Violation]:
-    """Report a violation for one of the requests, unless the profile documents the cause."""
+    """Yield a violation for one of the requests, unless the profile documents the cause."""
     requests, have = seen.snapshot["requests"], _have(seen)
     pins: str | None
     if any(request["phase"] == "waiting" for request in requests.values()):
@@ -82,7 +82,7 @@ def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Itera
 
 
 def _patience(client: Client, config: EngineConfig) -> int:
-    """Return the iterations in which all requests must be answered, without new commands."""
+    """Return the number of iterations in which the engine must answer all current requests."""
     chunk = config.chunk or config.context_len
     work = [
         2 + (request.most - max(0, request.max_new)) // chunk + max(0, request.max_new)
@@ -98,8 +98,8 @@ def from_here(client: Client, config: EngineConfig) -> None:
 
 
 def _pressed(seen: Observation) -> bool:
-    """Return True if memory or rows may have been short. Adds up all slots and requests of the
-    previous and the current snapshot."""
+    """Return True if memory or rows may have been short. The estimate adds up the needs of all
+    slots and requests in the previous and the current snapshot."""
     config, before, now = seen.config, seen.previous, seen.snapshot
     slots, page = {**before["slots"], **now["slots"]}, config.page_size
     ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}

@@ -8,7 +8,7 @@ from slotproof.lockstep.client import Conversation
 from slotproof.lockstep.observation import Observation, Violation, violated
 
 TIMEOUTS = "timeouts"
-"""Name in ``not_observed`` of an engine that never closes a session by itself."""
+"""Key in the ``not_observed`` of an engine that never closes a session by itself."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -45,7 +45,7 @@ _WRONG = {
 
 
 def _permitted(seen: Observation, sid: str, told: str) -> bool:
-    """Return True if the engine may send this answer without a command, or in place of another."""
+    """Return True if the answer is allowed without a command, or in place of another answer."""
     session = seen.client.sessions[sid]
     if told == "closed":
         return 0 < seen.config.timeout_of(sid) <= seen.client.clock - session.used

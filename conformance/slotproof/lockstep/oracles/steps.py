@@ -22,13 +22,13 @@ from slotproof_model.spec.transitions import TRANSITIONS, reusable
 from slotproof_model.text.idioms import words_of
 
 _PROVED = tuple(name for name, step in STEPS.items() if not step.observed)
-"""Names of step invariants that formulas define completely. Other oracles check the rest."""
+"""Names of step invariants defined completely by formulas. Other oracles check the rest."""
 
 _GIVES_UP = transitions_where(
     lambda transition: transition.stage == "match" and slot.holding.name in transition.effect
 )
 _AFTER = transitions_where(lambda transition: transition.stage == "abort" and not transition.memory)
-"""Transitions that may follow if the turn that lost its slot is aborted in the queue."""
+"""Transitions that may abort a queued turn after the turn has lost its slot."""
 (_PARTIAL,) = transitions_where(
     lambda transition: transition.stage == "abort" and transition.memory and not transition.names
 )
@@ -39,7 +39,7 @@ _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
 """Lengths of a slot. During a loan they may be out of date: only the turn's lengths count."""
 _CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
-"""Index of Q by the index of the cursor E. Up to Q, the position of the cursor has no meaning."""
+"""Index of Q by the index of the cursor E. At positions up to Q, a cursor has no meaning."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -60,7 +60,7 @@ def follow(
 ) -> Iterator[Violation]:
     """Apply the events to the spec in order. Yield each step that the spec forbids.
 
-    ``given_up`` gets each session that lost a slot of use, or lost a slot with no turn waiting.
+    ``given_up`` gets each session that lost a usable slot, or lost any slot while no turn waited.
     """
     if events:
         for invariant in ("INV-STEP", *_PROVED):
@@ -110,7 +110,7 @@ def _why(
 
 def _of_use(world: World, sid: str, aborts: bool) -> bool:
     """Return True if part of the slot could be restored, or if no turn waits. An aborted turn may
-    lose the slot of its retraction, if the slot exceeds the history and can't be truncated."""
+    lose the slot that its retraction left, if the slot exceeds the history and can't be cut."""
     if (actor := world.actors.get(sid)) is None:
         return False
     beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
@@ -122,7 +122,7 @@ def _of_use(world: World, sid: str, aborts: bool) -> bool:
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
-    """Yield a violation for each variable, and for each actor, that spec and engine disagree about.
+    """Yield a violation for each variable and each actor about which spec and engine disagree.
 
     Each violation names the last transition that changed the variable or its actor.
     """

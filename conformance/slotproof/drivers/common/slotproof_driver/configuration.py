@@ -44,7 +44,7 @@ def filled(
     for name, value in full.items():
         if name in limits and value not in limits[name]:
             allowed = ", ".join(map(str, limits[name]))
-            raise UsageError(f"config.{name}: {value!r} is not possible here, only {allowed}")
+            raise UsageError(f"config.{name}: {value!r} is not supported, only {allowed}")
         if name not in limits and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise UsageError(f"config.{name}: {value!r} is not a number")
     page, total = full["page_size"], full["total_tokens"]

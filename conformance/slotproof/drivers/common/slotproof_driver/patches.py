@@ -1,10 +1,10 @@
 """Patches that repair known bugs of a build in this process, so that a search can find other bugs.
 
 A patch is a file in a driver's folder `patches/`. The file starts with a sentence about the
-repaired bug. A unified diff of the build's source follows, in the format of `patch -p1`. The files
-`NAME.LAYOUT.diff` hold one patch for different releases, of which the first that fits is applied. A
-hunk fits if its text is in the source file exactly once, at any line. No file is changed: Python
-compiles the modules from the patched text during import.
+repaired bug. A unified diff of the build's source follows, in the format of `patch -p1`. A patch
+can have several files `NAME.LAYOUT.diff` for different releases. The driver applies the first that
+fits. A hunk fits if its old text occurs exactly once in the source file, at any line. No file is
+changed: Python compiles the modules from the patched text during import.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 
 
 def hunks(diff: str) -> Hunks:
-    """Return the hunks of a unified diff. Ignores the text before the first file."""
+    """Return the hunks of a unified diff. The text before the first file is ignored."""
     parsed: Hunks = []
     file = ""
     for line in diff.splitlines(keepends=True):
@@ -56,14 +56,14 @@ class Source:
         self.changed: dict[str, str] = {}
 
     def text(self, file: str) -> str | None:
-        """Return the patched text of a file of the build, or None if there is no such file."""
+        """Return the patched text of a file of the build, or None if the file does not exist."""
         path = self.root / file
         if file not in self.changed and not path.is_file():
             return None
         return self.changed.get(file) or path.read_text(encoding="utf-8")
 
     def patch(self, folder: Path, name: str) -> str | None:
-        """Apply a patch. Return the reason if it does not fit, else None."""
+        """Apply a patch. Return None, or the reason why the patch does not fit."""
         files = sorted(folder.glob(f"{name}.diff")) + sorted(folder.glob(f"{name}.*.diff"))
         reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in files]
         if None in reasons:
@@ -105,7 +105,7 @@ def apply(asked: Iterable[str], folder: Path, package: str) -> list[str]:
                 done.append(name)
             elif name in asked:
                 raise UsageError(f"the patch {name!r} does not fit this build: {reason}")
-    # The recorder's finder (sitecustomize.py) asks later finders, so this one comes later.
+    # The recorder's finder (sitecustomize.py) asks only the finders after it, so this comes after.
     sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Patched(source))
     return done
 

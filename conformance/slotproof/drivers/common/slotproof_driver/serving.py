@@ -24,7 +24,7 @@ REHEARSAL: list[dict[str, Any]] = [
     {"do": "close", "session": "s"},
     {"do": "step", "n": 1},
 ]
-"""Commands that a driver tries on a build before it answers hello."""
+"""Commands that a driver tries on a build before it answers the request `hello`."""
 
 
 class Driver:
@@ -73,7 +73,7 @@ class Driver:
         raise NotImplementedError
 
     def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
-        """Return the answer with the next ``count`` tokens, computed without a cache."""
+        """Return an answer with the ``count`` tokens after ``tokens``, computed without a cache."""
         raise NotImplementedError
 
     def end(self) -> None:

@@ -16,12 +16,12 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: This query must fail, or the caller treats its answer as the name of a GPU.
+#: A look-up of this attribute must fail, or the caller treats the stub as the name of a GPU.
 NO_DRIVER = "get_current_target"
 
 
 class _StubMeta(type):
-    """Metaclass of stub classes. A stub *class* has any attribute, subscript and operator."""
+    """Metaclass of stub classes. A stub *class* accepts every attribute, subscript and operator."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -98,7 +98,7 @@ class _Stub(metaclass=_StubMeta):
 
 
 class _StubModule(types.ModuleType):
-    """Module that has every attribute: classes if capitalised, stub objects otherwise."""
+    """Module that has every attribute. A capitalised name is a class, any other a stub object."""
 
     __version__ = "9.9.9"
     __path__: list[str] = []  # noqa: RUF012  # what the import system expects
@@ -142,7 +142,7 @@ class _StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Import torch with one thread, then stub the packages of ``names`` that are not installed.
+    """Import torch with one thread, then stub each package in ``names`` that is not installed.
 
     Torch comes first: it looks for Triton at import and would mistake a stub for Triton.
     """

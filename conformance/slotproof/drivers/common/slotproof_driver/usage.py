@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """A request with a value that is impossible for this build or this machine."""
+    """Error of a request with a value that is impossible for this build or this machine."""
 
 
 def one_line(error: BaseException) -> str:

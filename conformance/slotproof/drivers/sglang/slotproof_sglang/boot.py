@@ -48,8 +48,8 @@ STUBBED = [
     "vllm",
 ]
 
-#: Possible values by field. Fields that are not listed take any value in the valid range. A trial
-#: on the build decides the values of `retract` (`processes.py`).
+#: Possible values by field. Unlisted fields take any value in the valid range. A trial on the build
+#: decides the values of `retract` (`processes.py`).
 LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "retract": ["keep", "wipe"],
@@ -57,8 +57,8 @@ LIMITS: dict[str, list[Any]] = {
     "overlap": [False, True],
 }
 
-#: Fields that need another scheduler. The other fields (reserve, timeout) are set per example, so
-#: configurations that differ only in these share one template process.
+#: Fields that need another scheduler. The other fields (reserve, timeout) are set per example.
+#: Configurations that differ only in the other fields share one template process.
 SHAPE = (
     "page_size",
     "total_tokens",
@@ -78,7 +78,7 @@ OWN = {"context_len": 128, "reserve": 100, **options.DEFAULTS}
 
 
 def limits() -> dict[str, list[Any]]:
-    """Return the possible values by field. An option that the build lacks can only be default."""
+    """Return the possible values by field. An option that the build lacks has only its default."""
     has = options.offered()
     lacks = {name: [default] for name, default in options.DEFAULTS.items() if name not in has}
     return {**LIMITS, **lacks, **{name: values for name, values in has.items() if values}}
@@ -91,7 +91,7 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
     if full["chunk"] < 0 or full["chunk"] % page:
         raise UsageError(f"config.chunk: {full['chunk']} is not a multiple of the page size {page}")
     if full["context_len"] < 8:
-        raise UsageError("config.context_len: must be at least 8 because SGLang reserves 6")
+        raise UsageError("config.context_len: must be at least 8, as SGLang reserves 6 tokens")
     refusal = window.refusal(full)
     if refusal is not None:
         raise UsageError(refusal)
@@ -130,7 +130,7 @@ def import_engine() -> str:
     leave_no_shared_memory()
     readable_tree()
     gc.collect()
-    gc.freeze()  # else a collection in a template copies all memory shared with this process
+    gc.freeze()  # Otherwise a garbage collection in a template copies the shared memory.
     return str(importlib.import_module("sglang").__version__)
 
 
@@ -205,7 +205,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
 
 
 def build_scheduler(config: dict[str, Any]) -> Any:
-    """Return a fresh scheduler. One per process, because SGLang has global variables."""
+    """Return a fresh scheduler. Called once per process, because SGLang has global variables."""
     scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
     args_module = importlib.import_module("sglang.srt.server_args")
     window.prepare(config)
@@ -233,7 +233,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
 
 
 def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
-    """Publish the arguments to the process in the same way as the build's scheduler process."""
+    """Publish the arguments to the process, as the build's own scheduler process does."""
     publish = getattr(scheduler_module, "publish", None)
     ranks = getattr(scheduler_module, "SpawnRanks", None)
     if publish is None:
@@ -245,7 +245,7 @@ def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
 
 
 def randomise_weights(scheduler: Any) -> None:
-    """Set larger random weights than the loader's, so that every token depends on its context."""
+    """Set random weights larger than the loader's, so that every token depends on its context."""
     torch: Any = importlib.import_module("torch")
     runner = model_runner(scheduler)
     generator = torch.Generator().manual_seed(20260101)

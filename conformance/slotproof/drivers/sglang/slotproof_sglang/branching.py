@@ -6,7 +6,7 @@ and continues from its end, from the end of its prompt (``drop_previous_output``
 it still runs. Each request has its whole prompt and is judged as a plain request.
 
 The driver sends a client's prompt as a turn. The turn names the request with the longest common
-prefix and carries the remaining tokens. Only prompts and names decide which request is named.
+prefix and carries the remaining tokens. The choice of that request depends only on prompts and IDs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Branch:
 
     prompt: list[int]
     answer: list[int] | None = None
-    """Tokens of the answer. None during the run, and after an abort: they may be unknown."""
+    """Tokens of the answer. None while it runs, and after an abort, which can lose tokens."""
     over: bool = False
 
     def shares(self, tokens: list[int]) -> int:
@@ -46,7 +46,7 @@ class Branches:
         self.made: dict[str, Branch] = {}
 
     def turn(self, rid: str, tokens: list[int]) -> tuple[list[int], dict[str, Any]]:
-        """Return the tokens to send for a prompt, and fields of ``SessionParams`` but the ID."""
+        """Return the tokens to send for a prompt, and ``SessionParams`` fields except the ID."""
         replaces = drawn(rid) == 0
         best, shared = self._nearest(tokens, running=replaces)
         fields: dict[str, Any] = {"replace": True} if replaces else {}
@@ -62,7 +62,7 @@ class Branches:
 
     def _nearest(self, tokens: list[int], running: bool) -> tuple[str | None, int]:
         """Return the latest request with the longest common prefix, and that prefix's length. Only
-        a replacing request may continue from a running one."""
+        a replacing request may continue from a running request."""
         session = self.scheduler.session_controller.sessions[SESSION]
         best, most = None, 1
         for inner, node in session.req_nodes.items():

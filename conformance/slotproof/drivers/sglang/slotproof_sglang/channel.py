@@ -65,14 +65,14 @@ def fork(work: Callable[[], None]) -> int:
 def _become(parent: int, work: Callable[[], None]) -> None:
     """Do the work in the child and never return. The child dies with its parent.
 
-    Where a parent's death sends no signal, the child ends when its socket does, or when slotproof
-    kills the driver's process group.
+    On a system where a parent's death sends no signal, the child ends when its socket closes, or
+    when slotproof kills the driver's process group.
     """
     status = 1
     try:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # dead before this process could ask for the signal
+            if os.getppid() != parent:  # The parent died before the request for the signal.
                 os._exit(1)
         devnull = os.open(os.devnull, os.O_RDONLY)
         os.dup2(devnull, 0)

@@ -1,9 +1,9 @@
-"""Drafts injected by the driver, for builds whose rounds can't be scripted (`speculation.py`).
+"""Drafts injected by the driver into builds whose rounds can't be scripted (`speculation.py`).
 
 A speculative round may go past the end of a turn: it allocates ahead and commits KV past the
 finished length. These builds can't run real rounds on a CPU, and a row lengthened between two plain
 rounds would be overwritten. A draft therefore waits for the end of its turn. It is injected just
-before the build saves the turn, and the trim has to release it.
+before the build saves the turn, and the build's trim has to release the draft's memory.
 
 A draft that commits nothing is dropped. From 0.5.15 on, a build that finds memory allocated past
 the finished length assumes a verify round, and sets the slot's C to that length. No round wrote the
@@ -44,7 +44,7 @@ class Drafts:
         commit = min(commit, kv.A + allocate - kv.C)
         if commit <= 0:
             return
-        # Deferred frees do not count, because they can't be allocated in this iteration.
+        # Pages with a deferred free do not count, because this iteration can't allocate them.
         room = int(self.dialect.scheduler.token_to_kv_pool_allocator.available_size())
         if kv.A + allocate > self.width or allocate + self.dialect.page_size > room:
             return

@@ -1,7 +1,7 @@
 """Speculative rounds of 0.5.13, where only the NGRAM algorithm has a loop of its own.
 
-All other algorithms share the loop of EAGLE and STANDALONE, whose worker needs a draft model. A
-worker without a model replaces it. Only `speculation.Rounds` calls the replacement.
+All other algorithms share the loop of EAGLE and STANDALONE, whose worker needs a draft model. The
+driver replaces this worker by one without a model. Only `speculation.Rounds` calls the replacement.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ class Endings:
         self.dialect = dialect
         self.tracker = tracker
         self.drafts = drafts
-        #: True while a plain request is released. An insertion is then part of the release.
+        #: True while a plain request is released. A tree insertion is then part of the release.
         self.finishing_plain = False
         self.key_length = 0
-        #: Finish reason that each request was due for before a round of retractions.
+        #: Pending finish reason (`to_finish`) of each request before a round of retractions.
         self.retracting: dict[int, Any] = {}
 
     def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
@@ -32,8 +32,8 @@ class Endings:
             self.retracting = {}
 
     def _out_of_memory(self, req: Any) -> bool:
-        """Return True if the round aborted the request itself. A request that a client aborted is
-        retracted here, and the abort comes into effect later."""
+        """Return True if the round of retractions aborted the request. A request aborted by a
+        client is only retracted in the round. Its abort takes effect later."""
         return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
             id(req), req.to_finish
         )
@@ -67,7 +67,7 @@ class Endings:
         return result
 
     def _published(self, count: int) -> dict[str, int] | None:
-        """Return the parameters of an abort event, from the tree's inserts during the release."""
+        """Remove a release's insert events. Return their sums as parameters of an abort event."""
         events = self.tracker.events
         taken = [event[3] for event in events[count:] if event[0] == "T-INSERT"]
         events[count:] = [event for event in events[count:] if event[0] != "T-INSERT"]
@@ -106,7 +106,7 @@ class Endings:
             tracker.of(req, "T-PLAIN-RETRACT", **dropped)
             return
         if self.key_length:
-            # An abort may insert its tokens, too. The memory then changes as at a finish.
+            # An aborted request may also insert its tokens. Memory then changes as at a finish.
             again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
             tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
         elif is_abort(req.finished_reason or req.to_finish):

@@ -71,7 +71,7 @@ TRANSITIONS = (
 KEPT, WIPED = "T-RETRACT", "T-RETRACT-WIPE"
 """Transitions of a retraction. The first leaves KV in the slot, the second does not."""
 PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
-"""Transitions that only builds of a profile offer, by profile."""
+"""Transitions that only builds of one profile offer, by profile name."""
 NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "match without admission": "SGLang locks the tree at admission, so T-MATCH is reported then",
@@ -81,13 +81,13 @@ NOT_OBSERVED = {
     "answers to close": "SGLang answers no close, and reports no timeout of a session",
 }
 MARGIN = 7
-"""Margin in tokens between a prompt and context or pool: 1, plus 5, plus 1 to be shorter."""
+"""Number of tokens that a prompt must leave free in context and pool. SGLang reserves 1 + 5."""
 BLIND = {
     "tokens with a sliding window": "this build's CPU attention also reads KV outside the window"
 }
 """Facts that builds up to 0.5.12 do not show."""
 BY_HAND = {
-    "KV content after a draft": "an injected draft computes nothing: no replays after a draft"
+    "KV content after a draft": "an injected draft computes no KV, so later turns are not replayed"
 }
 """Facts that builds without scripted rounds do not show."""
 
@@ -172,7 +172,7 @@ class Engine:
         loop.run(self.scheduler, script, self.checker)
 
     def tick(self, seconds: float) -> dict[str, Any]:
-        """Advance the clock and close the sessions that are due. Runs no iteration."""
+        """Advance the clock and close each session whose close is due. Runs no iteration."""
         self.checker.clear()
         self.clock.now += seconds
         self.scheduler.session_controller.maybe_reap(self.clock.now, -1.0)
@@ -226,7 +226,7 @@ class Engine:
 
 
 def commands() -> list[str]:
-    """Return the commands that this build offers, `draft` only without scripted rounds."""
+    """Return the commands that this build offers: `accept` with scripted rounds, else `draft`."""
     other = "draft" if speculation.scriptable() else "accept"
     return [name for name in COMMANDS if name != other]
 

@@ -1,8 +1,7 @@
-"""List of events, taken by wrappers around the build's own methods.
+"""Wrappers around the build's own methods. They record the list of events.
 
-Parameters are differences of figures before and after the wrapped call (free, evictable, protected
-tokens, and the request's lengths). No wrapper implements the call a second time. In the order of
-one iteration:
+Event parameters are differences between token counts before and after the wrapped call. No wrapper
+reimplements its call. In the order of one iteration:
 
 | wrapped method | events |
 |---|---|
@@ -53,12 +52,11 @@ class Wrapper:
         self.overlap = bool(scheduler.enable_overlap)
         self.speculates = not scheduler.spec_algorithm.is_none()
         self.runs_ahead = self.overlap and self.speculates
-        #: Event of the round whose result a request awaits. The result adds the number of tokens
-        #: sampled or committed.
+        #: Event of the round whose result a request awaits. The result completes it.
         self.rounds: dict[int, Event] = {}
         #: C and number of output tokens of each request before the result being processed.
         self.results: dict[int, tuple[int, int]] = {}
-        #: True if the result being processed is of a round counted ahead.
+        #: True if the result being processed belongs to a speculative round launched ahead.
         self.landing = False
 
     def install(self) -> None:
@@ -70,7 +68,7 @@ class Wrapper:
         self._wrap(self.scheduler, "_abort_on_queued_limit", self.intake.queue_limit)
         self._wrap(self.scheduler, "_add_request_to_queue", self.intake.queue)
         self._wrap(self.scheduler, "abort_request", self.intake.abort)
-        if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer builds send an abort
+        if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer builds send aborts instead
             self._wrap(self.scheduler, "_abort_on_waiting_timeout", self.intake.too_late)
         batch_module: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
@@ -120,7 +118,7 @@ class Wrapper:
         return result
 
     def _wrap_cursor(self, batch: Any) -> None:
-        """Wrap the window cursor, which is a method in builds up to 0.5.12 and a function later."""
+        """Wrap the move of the window cursor: a method in builds up to 0.5.12, a function later."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "free_swa_out_of_window_slots", None)
         if original is None:
@@ -131,7 +129,7 @@ class Wrapper:
     # Matching and admission ---------------------------------------------------
 
     def _sort(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Wrap the sort of the queue. If it looks prompts up, a doomed turn leaves its session."""
+        """Wrap the queue's sort. If the sort looks prompts up, a doomed turn leaves its session."""
         attached = {id(req): req.session for req in queue}
         result = original(policy, queue, *args, **kw)
         for req in queue:
@@ -188,9 +186,9 @@ class Wrapper:
         return result
 
     def _pinned_swa(self, m: int, protected: int) -> int:
-        """Return the window tokens that a prefix locks if it is matched and then refused.
+        """Return how many window tokens a prefix locks if its request is matched and then refused.
 
-        The build locks it while it decides, unseen by the driver. The smallest lock is assumed.
+        The build locks the prefix while it decides, unseen. The driver assumes the smallest lock.
         """
         swa = self.dialect.swa
         if swa is None:
@@ -214,7 +212,7 @@ class Wrapper:
         name = "T-LAUNCH" if self.overlap else "T-DECODE"
         for req, (C, A) in zip(batch.reqs, lengths, strict=True):
             committed, allocated = self.dialect.lengths(req)
-            if self.runs_ahead and committed == C:  # In 0.5.13 the build counts the round itself.
+            if self.runs_ahead and committed == C:  # 0.5.13 itself adds the round to C.
                 self.tracker.meta(req).ahead += 1
                 committed += 1
             event = self.tracker.of(req, name, d=allocated - A, k=committed - C)
@@ -237,7 +235,7 @@ class Wrapper:
         return result
 
     def _computed(self, req: Any) -> int:
-        """Return C, if a result can change it. Only the result of a speculative round can."""
+        """Return C, or 0 without speculation. Only the result of a speculative round changes C."""
         return self.dialect.kv(req).C if self.speculates else 0
 
     def _settle(self, req: Any) -> None:
@@ -309,7 +307,7 @@ class Wrapper:
 
     def _advanced(self, req: Any, was: Kv, result: Any) -> Any:
         """Record a move of the cursor. Up to Q the cursor has no meaning, because the tree owns the
-        pages. SGLang sets the cursor to Q before it moves it further."""
+        pages. SGLang sets the cursor to Q before it moves the cursor further."""
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
             self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)
@@ -317,7 +315,7 @@ class Wrapper:
 
 
 def replace_everywhere(original: Any, wrapped: Any) -> None:
-    """Replace a function in each module that imported it by name."""
+    """Replace a function in each module that imported the function by name."""
     called = str(original.__name__)
     for name, module in list(sys.modules.items()):
         if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)

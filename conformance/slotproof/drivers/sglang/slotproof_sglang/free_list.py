@@ -33,7 +33,7 @@ class FreeList:
         return count + len(tensor_pages(self._waiting(INDICES), self.page_size))
 
     def deferred(self) -> bool:
-        """Return True if KV indices wait for a group's end, so that only tensors show the pages."""
+        """Return True if freed KV indices wait for a group's end. Only tensors show such pages."""
         return bool(self._waiting(INDICES))
 
     def _lists(self) -> list[Any]:
@@ -43,7 +43,7 @@ class FreeList:
         return [pages for pages in lists if pages is not None]
 
     def _waiting(self, names: tuple[str, ...]) -> list[Any]:
-        """Return the tensors of the open group. The list of a finished group may still exist."""
+        """Return the tensors of the open group. The list of a finished group is ignored."""
         if not in_group(self.allocator):
             return []
         groups = (getattr(self.allocator, name, None) or () for name in names)

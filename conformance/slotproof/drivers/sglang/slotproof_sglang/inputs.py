@@ -30,11 +30,11 @@ class Inputs:
         self.takes_array = "array" in annotation
         #: True if requests differ in priority.
         self.differ = False
-        #: True if requests ask for logprobs of whole prompts, or for streamed tokens.
+        #: Two flags: requests ask for logprobs of whole prompts, and for streamed tokens.
         self.logprobs = self.stream = False
         #: Mode of a pause: it decides whether running requests are retracted.
         self.pause = "in_place"
-        #: Timeout of sessions in seconds (0: none), and True if each session has its own.
+        #: Timeout of sessions in seconds (0: none), and a flag: each session has its own timeout.
         self.timeout, self.own_timeouts = 0, False
         #: Set if the driver sends requests without a session as turns of a session without a slot.
         self.branches: Branches | None = None

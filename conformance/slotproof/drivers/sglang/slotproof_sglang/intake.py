@@ -19,7 +19,7 @@ class Intake:
         self.tracker = tracker
         self.reaping = False
         self.aborting = False
-        #: Sessions with a deferred close. The reaper clears the engine's flag before it closes.
+        #: Sessions with a deferred close. The reaper clears the engine's flag before the close.
         self.closing: set[str] = set()
         #: Requests that a full queue turned away and whose slots are not released yet. While the
         #: engine reads a request, the events of such requests wait in the second list.
@@ -73,8 +73,8 @@ class Intake:
         return result
 
     def _alone(self, req: Any, sid: str | None, new: int, full: bool) -> None:
-        """Record a request outside a session: it names none or a missing one, its session takes no
-        turn now (``full``), or it has no token to compute."""
+        """Record a request outside a session. Its session is missing or not named, or takes no turn
+        now (``full``), or the request has no token to compute."""
         prompt = len(req.origin_input_ids)
         self.tracker.enrol(req, Meta("stub" if sid else "plain", sid, new, prompt))
         if full:
@@ -103,7 +103,7 @@ class Intake:
 
     def queue_limit(self, original: Any, req: Any) -> Any:
         """Wrap the check for a full queue. The build refuses the new request or a less important
-        one. A refusal is an event only if the refused request was already queued."""
+        one. A refusal is recorded as an event only if the refused request was already queued."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         refused = original(req)
         gone = self._gone(before)
@@ -169,7 +169,7 @@ class Intake:
     # Sessions -------------------------------------------------------------------------
 
     def reap(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Wrap the reaper. A close by the reaper is a reap. A close deferred again is no event."""
+        """Wrap the reaper. Its closes are recorded as T-REAP. It may defer a close again."""
         self.reaping = True
         try:
             return original(*args, **kwargs)
@@ -179,7 +179,7 @@ class Intake:
     def close(self, original: Any, sid: str) -> Any:
         """Wrap the close of a session, immediate or deferred."""
         session = self.dialect.sessions().get(sid)
-        # Only a doomed turn delayed the close, and the event was recorded then.
+        # A doomed turn delayed this close, whose event is already recorded.
         if session is None:
             return original(sid)
         pending = sid in self.closing or self.dialect.close_pending(session)
@@ -188,7 +188,7 @@ class Intake:
         if sid not in self.dialect.sessions() or (not pending and self.dialect.parts(session)):
             self.closing.discard(sid)
             change = self.dialect.figures() - before
-            # A second close of a closing session acts as the reaper once the turn is over.
+            # Once the turn is over, a second close of a closing session acts as the reaper does.
             name = "T-REAP" if self.reaping or pending else "T-CLOSE"
             dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
             self.tracker.emit(name, sid, None, **dropped)

@@ -1,8 +1,8 @@
 """The build's own event loop, stopped whenever it reads input.
 
 The build alone decides which loop runs (normal, overlap), what it launches, and when it processes a
-result. Where the loop would read from sockets, it calls the driver. The driver then continues its
-script up to the next `yield`. The code between two `yield`s belongs to one iteration.
+result. Where the loop would read from sockets, the loop calls the driver. The driver's script is a
+generator that carries out commands. It continues up to the next `yield`, which ends the iteration.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 This process imports the engine once and has no scheduler. For each shape of configuration it forks
 a *template*, which builds one scheduler, because SGLang has global variables. For each example the
-template forks a *child*. So every example starts in the same state, and a crash ends only the
-child. See `processes.py`.
+template forks a *child*. Every example therefore starts in the same state, and a crash ends only
+the child. See `processes.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Driver(serving.Driver):
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the capabilities of a scheduler of this build, whose layout decides them."""
+        """Return the build's capabilities. The layout of a scheduler of this build decides them."""
         return self.templates.probe(boot.normalise({}))
 
     def reset(self, config: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ def inner_rid(rid: str) -> str:
 
 
 def outer_rid(rid: str) -> str:
-    """Return the client's ID of a request in the engine."""
+    """Return the client's ID of a request, given the engine's ID."""
     return rid.removesuffix(END)
 
 

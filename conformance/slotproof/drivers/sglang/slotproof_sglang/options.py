@@ -35,7 +35,7 @@ _ARGUMENT = {
     "queue": "max_queued_requests",
     "mixed": "enable_mixed_chunk",
 }
-"""Options that some builds lack, each with the server argument whose presence shows it."""
+"""Options that some builds lack. A build has the option if it has this server argument."""
 _TIMEOUTS = {
     "waiting_timeout": "SGLANG_REQ_WAITING_TIMEOUT",
     "running_timeout": "SGLANG_REQ_RUNNING_TIMEOUT",
@@ -96,7 +96,7 @@ _SAID = {
     "waiting timeout reached": "waiting_timeout",
     "running timeout reached": "running_timeout",
 }
-"""Parts of the engine's messages to clients whose request an option ended."""
+"""Option that ended a request, by the text in the engine's message to the client."""
 
 
 def heard(messages: list[dict[str, Any]]) -> list[str]:
@@ -141,7 +141,7 @@ class Watch:
         return gone
 
     def _order(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Report a queue that is sorted by matched prefixes."""
+        """Report that the queue was reordered by matched prefixes."""
         before = list(queue)
         result = original(policy, queue, *args, **kw)
         moved = any(a is not b for a, b in zip(before, queue, strict=True))
@@ -150,7 +150,7 @@ class Watch:
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Report a batch of decodes and prefills, or with logprobs of whole prompts."""
+        """Report a batch that mixes decodes and prefills, or that computes logprobs of prompts."""
         if batch.forward_mode.is_mixed():
             self.tracker.options.append("mixed")
         elif batch.forward_mode.is_extend() and batch.return_logprob:

@@ -23,7 +23,7 @@ class Probe:
         self.level, self.pools, self.rows = "", {}, {}
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
-        """Record the terms of one pool. Some builds call this once per batch."""
+        """Record the terms of one pool. Adds up ``uncached`` if a build checks batch by batch."""
         before = self.pools.get(pool, {}).get("uncached", 0) if self.level == level else 0
         self.level = level
         self.pools[pool] = {**figures, "uncached": before + uncached}

@@ -33,9 +33,9 @@ def _extend(
     page_size: int,
     *_: Any,
 ) -> None:
-    """Write indices for positions [prefix, length) of each request. They come from the rest of its
-    last page, then from whole pages at the head of the free list. If the list is too short, nothing
-    is written: the caller counts pages afterwards and fails."""
+    """Write indices for positions [prefix, length) of each request. Indices come from the rest of
+    its last page, then from whole pages at the head of the free list. If the list is too short,
+    nothing is written. The caller counts pages afterwards and fails."""
     fresh = iter(free_pages.tolist())
     indices: list[int] = []
     for prefix, length, last in zip(

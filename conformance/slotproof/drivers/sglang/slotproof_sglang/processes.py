@@ -1,4 +1,4 @@
-"""Processes. Each configuration has a process with a fresh scheduler, each example a fork of it.
+"""Processes. Each configuration has a process with a fresh scheduler. An example runs in a fork.
 
     driver  --socket-->  template (a built scheduler, never stepped)
        |                     |  fork per example
@@ -104,10 +104,10 @@ class Templates:
         return shown
 
     def _rehearse(self, config: dict[str, Any]) -> None:
-        """Run two turns of a session, so that each reader of the driver reads something.
+        """Run two turns of a session, so that every reading method of the driver runs.
 
-        An error in the driver's own code means an unknown layout. Errors of the engine are left to
-        the examples.
+        An error in the driver's own code means an unknown layout. Errors of the engine are ignored,
+        because the examples report them.
         """
         self.reset(config)
         for command in REHEARSAL:
@@ -122,7 +122,7 @@ class Templates:
 
     def _retraction(self, config: dict[str, Any]) -> str:
         """Return "wipe" if the build wipes the KV of a retracted turn, else "keep". A build that
-        fails in the trial counts as "keep", as all known builds keep the KV."""
+        fails in the trial counts as "keep", because all known builds keep the KV."""
         self.reset(config)
         seen: set[str] = set()
         for command in RETRACTION:
@@ -153,7 +153,7 @@ class Templates:
             message = {"tokens": tokens, "count": count}
             died = crash("the replay process died", "", gone=True)
             answer = running.replays.ask(message) or died
-            if answer.pop("gone", False):  # only a new template has another replay process
+            if answer.pop("gone", False):  # Only a new template gets another replay process.
                 self.channels.pop(str(self.current)).kill()
                 self.busy = False
             if not answer.get("ok"):
@@ -187,8 +187,8 @@ class Templates:
 
     @staticmethod
     def _resync(channel: Channel) -> None:
-        """Read until two messages have arrived: the report of a child's death, and the answer to
-        the next command. Both exist if a child dies between two commands."""
+        """Read until no old message is left. If a child dies between two commands, two messages
+        come: the report of its death, and the answer to the next command."""
         channel.send({"sync": True})
         while (message := channel.receive()) is not None and "sync" not in message:
             pass
@@ -253,7 +253,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
             _, status = os.waitpid(pid, 0)
             if status != 0:
                 channel.send(crash(f"the engine's process died ({how(status)})", "", gone=True))
-        else:  # The child is dead: a command or an end has come too late.
+        else:  # The child is dead: a command or an `end` message has come too late.
             channel.send(crash("no engine is running: reset first", "", gone=True))
 
 
@@ -279,7 +279,7 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
     """Replay turns until the socket ends. An engine that fails in a replay is not used again.
 
-    A process that dies may lose a message. In that case no further turn is replayed.
+    If a replay's process dies, a message may be lost, so no further turn is replayed.
     """
 
     def begin() -> None:
@@ -303,7 +303,7 @@ def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
 def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "") -> None:
     """Run the engine until the script ends. An exception of the engine ends the process's work.
 
-    ``doing``: start of the message. If a replay raises, the next one gets a fresh fork.
+    ``doing``: start of the error message. After a failed replay, the next gets a new fork.
     """
     try:
         engine.run(script)
@@ -312,7 +312,7 @@ def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "
 
 
 def answered(name: str, work: Generator[None, None, Any]) -> Generator[None, None, dict[str, Any]]:
-    """Return an answer. It has the result of the work under ``name``, or its refusal."""
+    """Return an answer with the work's result under ``name``, or with a usage error."""
     try:
         return {"ok": True, "result": {name: (yield from work)}}
     except UsageError as error:

@@ -73,7 +73,7 @@ class Replay:
         return tokens[: self._certain(len(tokens))]
 
     def _finish(self, rounds: int) -> Generator[None, None, dict[str, Any] | None]:
-        """Run until the request is answered."""
+        """Run until the request is answered, or for ``rounds`` iterations. Return the answer."""
         for _ in range(rounds):
             yield
             for message in self.engine.mailbox.take():

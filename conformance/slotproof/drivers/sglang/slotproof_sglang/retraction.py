@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Retraction:
-    """A retraction that the next decoding round has to make."""
+    """Retraction that the next decoding round has to make."""
 
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
@@ -46,7 +46,7 @@ class Retraction:
         return requests
 
     def _watch(self) -> None:
-        """Turn the build's switch on during one call of `update_running_batch`."""
+        """Turn on the build's test switch during one call of `update_running_batch`."""
         update = self.scheduler.update_running_batch
         module = self.module
 

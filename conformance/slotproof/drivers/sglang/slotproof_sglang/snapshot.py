@@ -11,7 +11,7 @@ from .messages import outer_rid
 
 
 class Snapshooter:
-    """Reader of snapshots of one scheduler. Stores only facts recorded by no engine object."""
+    """Builder of one scheduler's snapshots. ``tracker``: facts recorded by no engine object."""
 
     def __init__(self, dialect: Dialect, tracker: Any) -> None:
         self.dialect = dialect
@@ -125,7 +125,7 @@ class Snapshooter:
     def slots(self) -> dict[str, Any]:
         """Return the slots that hold KV."""
         return {
-            sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout has a flag
+            sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout flags a loan
             for sid, slot in self.dialect.slots().items()
         }
 
@@ -138,10 +138,10 @@ class Snapshooter:
             meta = self.tracker.meta(req)
             kv, loan, locks = dialect.kv(req), dialect.borrows(req), dialect.request_locks(req)
             if phase == "waiting":
-                # A refused request has released its match. If it still had a row, the row would
-                # be a leak, and is shown.
+                # A refused request has released its match. If the request still has a row, the row
+                # is a leak and is shown.
                 kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
-            hidden = meta.doomed and meta.kind == "turn"  # the engine has cut it but lists it
+            hidden = meta.doomed and meta.kind == "turn"  # Cut by the engine, but still listed.
             rid = outer_rid(req.rid)
             while rid in requests:
                 rid += "'"

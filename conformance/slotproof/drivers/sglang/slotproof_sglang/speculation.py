@@ -9,9 +9,9 @@ draft model and looks for no drafts. Up to 0.5.13 NGRAM has a separate loop (see
 | drafts | none; the search draws the number of accepted tokens, or the round determines it |
 | accepted tokens and their KV | decode forwards of the target model, one position after the other |
 | KV of rejected drafts | other values, at every other position that the round may write |
-| the answer | an answer as the build's worker gives, in the build's own types |
+| the answer | an answer in the build's own types, as from the build's worker |
 
-Misplaced trust in a round therefore shows in the tokens.
+A build that reads the KV of a rejected draft therefore samples other tokens.
 
 `paging.Kernel` replaces the one Triton kernel on the path and writes to the same places. Past the
 end of a row, the writes reach the next row.
@@ -102,9 +102,9 @@ def prepare(config: dict[str, Any]) -> None:
 
 
 def _as_on_a_gpu(handle: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap a handler and ignore two refusals. Up to 0.5.15 it refuses a CPU. It also refuses
-    branches with larger pages, which need special attention, but no attention sees branches here.
-    The only check left out after that refusal is about data parallelism."""
+    """Wrap a handler and ignore two refusals. Up to 0.5.15 the handler refuses a CPU. It also
+    refuses branches with pages above 1 token: they need a special attention backend, but scripted
+    rounds have no branches. The only check that is then skipped concerns data parallelism."""
 
     def handled(args: Any) -> None:
         try:
@@ -154,7 +154,7 @@ def rounds(scheduler: Any) -> Rounds | None:
 
 
 class Rounds:
-    """Part of the worker in speculative rounds. Knows how many tokens each request is to accept."""
+    """Scripted worker of speculative rounds. It knows how many tokens each request accepts."""
 
     def __init__(self, scheduler: Any) -> None:
         self.wanted: dict[str, int] = {}
@@ -210,8 +210,8 @@ class Rounds:
         return min(asked, width)
 
     def _verify(self, batch: Any, start: Any, width: int, count: int) -> tuple[Any, Any]:
-        """Compute tokens of every request with their KV, as many as the largest accepted number.
-        Each request continues from its last token of the previous round."""
+        """Compute tokens and their KV for every request. Each request continues from its last
+        token, and gets as many tokens as the largest accepted number."""
         torch, last = self.torch, self._last(batch.spec_info, width)
         tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
         host = start.to("cpu")

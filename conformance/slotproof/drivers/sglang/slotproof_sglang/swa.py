@@ -38,7 +38,7 @@ class SwaPool:
         return [int(x) if x > 0 else -1 for x in mapping[wanted].tolist()] if wanted else []
 
     def free_pages(self) -> list[int]:
-        """Return the pages of the free list, with duplicates. Includes staged and deferred ones."""
+        """Return the free list's pages with duplicates. Includes staged and deferred pages."""
         return self.free.pages() + self._deferred_pages()
 
     def free_count(self) -> int:
@@ -59,7 +59,7 @@ class SwaPool:
         pages = [page for free in allocator.free_group for page in self._whole_pages(free.tolist())]
         for tensor in getattr(allocator, "swa_page_ids_group", ()):
             pages += [int(x) for x in tensor.tolist()]
-        # Since 0.5.19 this group has indices of this pool, earlier of the full pool.
+        # This group has indices of this pool since 0.5.19, of the full pool before.
         own = hasattr(allocator, "full_free_group") or hasattr(allocator, "swa_page_ids_group")
         for tensor in getattr(allocator, "swa_free_group", ()):
             if own:
@@ -102,7 +102,7 @@ class FullSide:
 
 
 class SwaLocks:
-    """Lengths covered by the locks of a tree in this pool, for trees that do not report them.
+    """Numbers of tokens covered by a tree's locks in this pool, if the tree hides its locks.
 
     A lock covers whole nodes: its own node and the nodes above, until they span the window. The
     length is recorded when the lock is taken, because nodes may be split later.
@@ -158,5 +158,5 @@ class SwaLocks:
 
 
 def marks(receipt: Any) -> Any:
-    """Return the ends of a lock. They tell two locks of one node apart."""
+    """Return the ends of a lock. The ends distinguish two locks of one node."""
     return dict(getattr(receipt, "component_lock_uuids", None) or {})

@@ -14,7 +14,7 @@ Event = list[Any]
 
 @dataclass
 class Meta:
-    """A request as its client sent it. ``kind`` changes when the request leaves its session."""
+    """Record of a request. ``kind`` changes when the request leaves its session."""
 
     kind: str
     session: str | None
@@ -32,7 +32,7 @@ class Meta:
 
 
 class Tracker:
-    """Records that the wrapped methods fill during an iteration. Its snapshot empties them."""
+    """Records filled by the wrapped methods in an iteration. Taking the snapshot empties them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

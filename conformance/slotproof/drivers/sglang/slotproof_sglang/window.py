@@ -2,7 +2,7 @@
 
 The model is a Llama of two layers. The first layer attends to everything, the second to the last
 `window` tokens and to the token itself. The build chooses the sliding layers by the architecture's
-name, so the driver overrides the choice. Both pools, their allocator and the tree are the build's.
+name, so the driver overrides the choice. Both pools, their allocator and the tree are unchanged.
 
 | changed | why |
 |---|---|
@@ -27,8 +27,8 @@ FULL = [0]
 def attended() -> bool:
     """Return True if the build's attention on a CPU respects a window.
 
-    Up to 0.5.12 it reads every position, even those whose KV is freed. The tokens of a turn then
-    depend on when KV is freed and prove nothing.
+    Up to 0.5.12, attention reads every position, even positions whose KV is freed. The tokens of a
+    turn then depend on when KV is freed and prove nothing.
     """
     module = importlib.import_module("sglang.srt.layers.attention.torch_native_backend")
     return hasattr(module.TorchNativeAttnBackend, "_make_sliding_window_mask")
@@ -38,23 +38,23 @@ def refusal(config: dict[str, Any]) -> str | None:
     """Return one line on why no build can have this window or pool, or None."""
     window, swa, page = config["window"], config["swa_tokens"], config["page_size"]
     if bool(window) != bool(swa):
-        return "config.window and config.swa_tokens come together: both 0, or both not"
+        return "config.window and config.swa_tokens must both be 0 or both be positive"
     if not window:
         return None
     if swa % page:
         return f"config.swa_tokens: {swa} is not a multiple of the page size {page}"
     if swa > config["total_tokens"]:
-        return f"config.swa_tokens: {swa} is more than total_tokens, but SGLang takes a share of it"
+        return f"config.swa_tokens: {swa} must not exceed config.total_tokens in SGLang"
     if swa <= window + page:
-        return f"config.swa_tokens: SGLang needs more than a window and a page, {window + page}"
+        return f"config.swa_tokens: must exceed {window + page}, the sum of window and page size"
     return None
 
 
 def server_args(config: dict[str, Any]) -> dict[str, Any]:
     """Return the server arguments that determine the sizes of both pools.
 
-    SGLang takes the second pool's size as a share of the first pool's, rounded down. 0.5.10 treats
-    `max_total_tokens` as the share of each layer if all layers had equal shares.
+    SGLang computes the second pool's size as a share of the first pool's size, rounded down. In
+    0.5.10, `max_total_tokens` is the mean size of the layers' pools.
     """
     if not config["window"]:
         return {}
@@ -77,7 +77,7 @@ def prepare(config: dict[str, Any]) -> None:
 
 
 def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
-    """Connect attention to its keys. Return one line on a fault of the pools, or None."""
+    """Connect attention to its keys. Return one line on wrong pool sizes, or None."""
     if not config["window"]:
         return None
     allocator = scheduler.token_to_kv_pool_allocator

@@ -72,7 +72,7 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
             f"{full['context_len']}, so vLLM does not start"
         )
     if full["chunk"] < 0:
-        raise UsageError(f"config.chunk: {full['chunk']} is not a length")
+        raise UsageError(f"config.chunk: {full['chunk']} is negative")
     if full["draft"] and full["chunk"]:
         _share_chunks(full)
     return full
@@ -127,13 +127,13 @@ def hasher() -> Any:
 
 def block_hash(options: Options) -> Callable[[bytes | None, list[int]], bytes] | None:
     """Return the build's hash of a block, as a function of the previous block's hash and the
-    tokens. None without a prefix cache."""
+    block's tokens. None without a prefix cache."""
     utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
     return partial(utils.hash_block_tokens, hasher()) if options.prefix_cache else None
 
 
 class ModelConfig:
-    """Attributes of a model that the scheduler reads, for a text generator. All others are None."""
+    """Model attributes that the scheduler reads, for a text generator. All others are None."""
 
     skip_tokenizer_init = True
     is_multimodal_model = False
@@ -169,7 +169,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         block_size=page, num_kv_heads=1, head_size=1, dtype=torch.float32
     )
     cache = interface.KVCacheConfig(
-        num_blocks=pages + 1,  # One more block is the null block.
+        num_blocks=pages + 1,  # The extra block is the null block.
         kv_cache_tensors=[],
         kv_cache_groups=[interface.KVCacheGroupSpec(["layer"], attention)],
     )
@@ -207,7 +207,7 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
     )
     if options.priority:
         made.scheduler_config.policy = "priority"
-    # Without a model, vLLM overrides some of these values and refuses a small budget of tokens.
+    # Set late: without a model, vLLM overrides some of these and refuses a small token budget.
     made.cache_config.enable_prefix_caching = options.prefix_cache
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
@@ -220,12 +220,12 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
 
 
 def aborted() -> Any:
-    """Return the status of a request that a client has aborted."""
+    """Return the build's status for a request that a client has aborted."""
     return importlib.import_module("vllm.v1.request").RequestStatus.FINISHED_ABORTED
 
 
 def model_outputs() -> Callable[[Any, dict[str, list[int]]], Any]:
-    """Return a function from a batch and its sampled tokens to a model runner's output."""
+    """Return a function that turns a batch and its sampled tokens into a model runner's output."""
     made = importlib.import_module("vllm.v1.outputs").ModelRunnerOutput
 
     def outputs(batch: Any, sampled: dict[str, list[int]]) -> Any:

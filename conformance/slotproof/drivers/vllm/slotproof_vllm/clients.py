@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ClientRequest:
-    """A client's request: a turn of a session, or a plain request (``session`` is None)."""
+    """Request of a client: a turn of a session, or a plain request (``session`` is None)."""
 
     rid: str
     session: str | None
@@ -46,7 +46,7 @@ class Session:
         return self.closed and not self.queue
 
     def taken(self, arrival: float | None) -> ClientRequest:
-        """Put the turn that the engine has taken in flight, and return it."""
+        """Move the turn that the engine has started from the queue to ``turn``, and return it."""
         arrivals = [turn.arrival for turn in self.queue]
         place = arrivals.index(arrival) if arrival in arrivals else 0
         self.turn = self.queue[place]
@@ -65,7 +65,7 @@ class Clients:
         self.sessions: dict[str, Session] = {}
         self.plain: dict[str, ClientRequest] = {}
         self.keys: dict[str, Session | ClientRequest] = {}
-        """Sessions and plain requests, by the ID that the engine has for them."""
+        """Sessions and plain requests, by their ID in the engine."""
         self.opened = 0
 
     def open(self, sid: str) -> Session:
@@ -89,7 +89,7 @@ class Clients:
             del self.plain[of.rid]
 
     def of(self, key: str) -> tuple[str | None, str, Session | None]:
-        """Return the session ID, request ID and session now behind an ID of the engine."""
+        """Return the session ID, request ID and session that an engine ID now stands for."""
         of = self.keys[key]
         if isinstance(of, ClientRequest):
             return None, of.rid, None

@@ -1,7 +1,7 @@
 """Content without weights: numbers stand for the results of a model.
 
 The KV of a position depends on its token, its position and all earlier KV. A sampled token depends
-on all KV before it. So a request that reads a wrong block gets wrong tokens.
+on all KV before it. A request that reads a wrong block therefore gets wrong tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def sampled(prefix: int) -> int:
 
 
 def continued(prefix: int, tokens: list[int], count: int) -> list[int]:
-    """Return the next ``count`` tokens. ``prefix`` has all of ``tokens`` except the last."""
+    """Return the next ``count`` tokens. ``prefix`` covers all of ``tokens`` except the last."""
     token, position, answer = tokens[-1], len(tokens) - 1, list[int]()
     while len(answer) < count:
         prefix = read(prefix, computed(prefix, token, position))

@@ -5,10 +5,10 @@ The scheduler is the build's own. Its speculative configuration names no model:
 | `topk` | the build's method | positions allocated past the known tokens |
 |---|---|---|
 | 1 | `ngram`: nothing runs, drafts have no separate KV | the drafts |
-| more | `draft_model`: has separate KV, also past the drafts | drafts and as many lookahead slots |
+| more | `draft_model`: separate KV, also past the drafts | drafts, and as many lookahead slots |
 
-The runner proposes the drafts of a perfect drafter, then rejects as many as the `accept` command
-says. The drafter's own KV is ignored, because no sampled token depends on it.
+The runner proposes the drafts of a perfect drafter, then accepts as many tokens as the `accept`
+command says. The drafter's own KV is ignored, because no sampled token depends on it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def method(config: dict[str, Any]) -> str:
 
 
 def speculative_config(config: dict[str, Any]) -> Any:
-    """Return a speculative configuration. It lacks the model that the build would need to start."""
+    """Return a speculative configuration. It lacks the model that a real start needs."""
     made = object.__new__(config_class())
     for field in dataclasses.fields(config_class()):
         if field.default_factory is not dataclasses.MISSING:
@@ -58,7 +58,7 @@ def speculative_config(config: dict[str, Any]) -> Any:
 
 
 def proposals() -> Callable[[dict[str, list[int]]], Any]:
-    """Return a function from the proposed tokens of each request to a worker's message."""
+    """Return a function that turns each request's proposed tokens into a worker's message."""
     made = importlib.import_module("vllm.v1.outputs").DraftTokenIds
     return lambda drafts: made(list(drafts), list(drafts.values()))
 
@@ -75,7 +75,7 @@ class Accepts:
         self.wanted[rid] = tokens
 
     def of(self, rid: str, computed: int) -> int:
-        """Return the requested number, or one from the request alone, so that replays agree."""
+        """Return the requested number, else one derived from the request, so that replays agree."""
         asked = self.wanted.pop(rid, 0)
         if not asked:
             asked = 1 + crc32(f"{rid}:{computed}".encode()) % self.width

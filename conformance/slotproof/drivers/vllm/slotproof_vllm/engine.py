@@ -56,7 +56,7 @@ BATCHES = 2
 
 
 class Ran(NamedTuple):
-    """A batch that has run, but whose output the scheduler has not processed."""
+    """Batch that has run, but whose output the scheduler has not processed."""
 
     batch: Any
     sampled: dict[str, list[int]]
@@ -91,7 +91,7 @@ class Engine:
         self.iterations = 0
 
     def check(self, command: dict[str, Any]) -> None:
-        """Raise `UsageError` for an unknown command. Nothing has changed by then."""
+        """Raise `UsageError` for an impossible command, before anything has changed."""
         known = commands(self.scheduler)
         if command.get("do") not in known:
             offered = ", ".join(known)
@@ -122,8 +122,8 @@ class Engine:
         return self._snapshot(len(inbox))
 
     def _ahead(self) -> None:
-        """Run one iteration of `EngineCore.step_with_batch_queue`. If a batch can be scheduled,
-        this happens before the previous output is processed."""
+        """Run one iteration of `EngineCore.step_with_batch_queue`. A batch is scheduled, if
+        possible, before the previous output is processed."""
         if self.scheduler.has_requests():
             self.under_way.append(self._launch())
             ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
@@ -197,7 +197,7 @@ class Engine:
             self.scheduler.add_request(request)
 
     def _refusal(self, turn: ClientRequest, of: Session | None) -> str | None:
-        """Return the reason for which the front end refuses the turn, or None."""
+        """Return the reason why the front end refuses the turn, or None."""
         if turn.session is not None and (of is None or of.closed):
             return "the session is not open"
         if turn.max_new < 1:
@@ -243,7 +243,7 @@ class Engine:
             self.watcher.emit("T-CLOSE-DEFER", session)
 
     def _end_session(self, of: Session) -> None:
-        """Abort a turn. The session ends, too, because to vLLM it is the same request."""
+        """Abort a turn. The session ends, too, because vLLM treats both as one request."""
         runs, turns = self.layout.runs(of.key), of.turns()
         self.scheduler.finish_requests(of.key, self.aborted)
         left = self.watcher.left(of.key) if runs else {}

@@ -31,9 +31,9 @@ class Watcher:
         self.evicted = 0
         """Number of tokens evicted from the tree since the start."""
         self.freed: dict[str, tuple[int, dict[str, int]]] = {}
-        """Q and unlocked tokens of each request that freed its blocks in this iteration."""
+        """Q and number of unlocked tokens of each request that freed blocks in this iteration."""
         self.parked: set[str] = set()
-        """Requests that are between two chunks."""
+        """Requests that are between two chunks of their prompt."""
         self.rows: dict[str, int] = {}
         self.free_rows = list(range(layout.rows))
         self._given_up = 0
@@ -41,7 +41,7 @@ class Watcher:
         self._rounds: dict[str, Event] = {}
         """Events of decoding rounds whose result is not known yet, by request."""
         self._under_way: dict[str, list[tuple[int, int]]] = {}
-        """Batches in flight by request. Each comes with its number of drafts."""
+        """Batches in flight by request, each with its number of drafts."""
         self._stale: dict[str, list[int]] = {}
         """Batches that were in flight when their request was preempted, in this iteration."""
         self._preempted: dict[str, Event] = {}
@@ -94,7 +94,7 @@ class Watcher:
         return self.freed.get(key, (0, UNLOCKED))[1]
 
     def launched(self, batch: Any) -> None:
-        """Record a scheduled batch. An extended request with more known tokens becomes parked."""
+        """Record a scheduled batch. A request with further prompt chunks is parked."""
         drafts = batch.scheduled_spec_decode_tokens
         for never in self._never:
             self._taken_back(*never)
@@ -113,8 +113,8 @@ class Watcher:
             self.parked.add(key)
 
     def _taken_back(self, shared: Event, preempted: Event, blocks: list[tuple[Any, Any]]) -> None:
-        """Remove the insert event of blocks that are never filled, unless a block still has its
-        hash and can be found. Otherwise the same batch has reallocated all the blocks."""
+        """Remove the insert event of never filled blocks, if the same batch has reallocated all of
+        them. The event stays if a block still has its hash and can be found."""
         if any(block.block_hash is told for block, told in blocks):
             return
         self.events.pop(self._position(shared))
@@ -184,7 +184,7 @@ class Watcher:
         return next(at for at, other in enumerate(self.events) if other is event)
 
     def over(self, key: str) -> None:
-        """Drop what is recorded about a request's rounds in flight, because its turn is over."""
+        """Drop the records of a request's rounds in flight, because its turn is over."""
         self._under_way.pop(key, None)
         self.layout.unsure.pop(key, None)
         self._extended.pop(key, None)
@@ -196,7 +196,7 @@ class Watcher:
     # Wrappers ----------------------------------------------------------------------------
 
     def _allocate(self, original: Any, request: Any, new: int, *args: Any, **kwargs: Any) -> Any:
-        """Record an allocation. Some builds pass cached blocks and lookahead without names."""
+        """Record an allocation. Some builds pass cached blocks and lookahead by position."""
         hit = int(kwargs.get("num_new_computed_tokens", args[0] if args else 0) or 0)
         cached = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
         ahead = int(kwargs.get("num_lookahead_tokens", args[2] if len(args) > 2 else 0))
@@ -221,7 +221,7 @@ class Watcher:
         layout.asked[key] = max(had, min(upto + ahead, self.width))
         if admitted or key in self.parked:
             self.parked.discard(key)
-            upto = min(upto, int(request.num_tokens))  # Arguments for drafts and padding follow.
+            upto = min(upto, int(request.num_tokens))  # Later positions are for drafts and padding.
             self._extended[key] = self.emit(
                 "T-EXTEND", session, rid, t=upto, sampled=0, row=self.row(key)
             )
@@ -246,7 +246,7 @@ class Watcher:
         return result
 
     def _shared(self, request: Any, before: int) -> Event | None:
-        """Record blocks of a request that now have a hash. Return the event, or None."""
+        """Record that blocks of a request now have a hash. Return the event, or None."""
         after = self.layout.shared(request.request_id)
         if after <= before:
             return None

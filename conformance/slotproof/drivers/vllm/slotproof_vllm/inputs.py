@@ -37,7 +37,7 @@ class Inputs:
     def make(
         self, key: str, tokens: list[int], max_new: int, stop: list[int], resumable: bool
     ) -> Any:
-        """Return a greedy request without an end token. Its time is its place in sending order."""
+        """Return a greedy request without an end token. Its arrival time is a running number."""
         self.sent += 1
         sampling = self.sampling(max_tokens=max_new, stop_token_ids=list(stop), ignore_eos=True)
         offered = {

@@ -12,7 +12,7 @@
 | | `tables` | `Scheduler.requests`; `req_to_blocks`, `num_cached_block` of the group |
 | page | `tree` | a block with a hash; its locks are `KVCacheBlock.ref_cnt` |
 | rows.total, rows.free | `rows` | `max_num_seqs`; one row per running request and paused session |
-| session.open, session.closing | `sessions` | the front end's (`clients.py`) |
+| session.open, session.closing | `sessions` | state of the front end (`clients.py`) |
 | session.inflight | `sessions.inflight` | the turn whose tokens are in the session's request |
 | session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
 | slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a finished turn; it runs |
@@ -46,7 +46,7 @@ WAITING = ("waiting", "skipped_waiting", "kv_holding_waiting")
 """Names of the waiting queues in different builds. A waiting request is in one of the queues."""
 
 UNCOUNTED = 60
-"""Number of further rows for paused or waiting sessions, where more may hold KV than run."""
+"""Number of extra rows, for builds in which paused or waiting sessions also hold KV."""
 
 
 class Layout:
@@ -58,7 +58,7 @@ class Layout:
         self.asked: dict[str, int] = {}
         """Number of positions that were allocated for each request. Recorded by `events.py`."""
         self.unsure: dict[str, int] = {}
-        """Number of each request's drafts in batches with unprocessed output, recorded likewise."""
+        """Number of each request's drafts in batches with unprocessed output (see `events.py`)."""
         try:
             self.manager: Any = scheduler.kv_cache_manager
             self.pool: Any = self.manager.block_pool
@@ -74,7 +74,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Largest number of requests with KV. Larger where a waiting request can have KV."""
+        """Largest number of requests with KV. Some builds need rows for waiting requests, too."""
         most: int = self.scheduler.max_num_running_reqs
         return most if hasattr(self.scheduler, "kv_holding_waiting") else most + UNCOUNTED
 
@@ -91,7 +91,7 @@ class Layout:
         return [page(block) for block in queue if block.block_hash is None]
 
     def tree(self) -> list[list[int]]:
-        """Return the pages that can be found by a hash. Each comes with the number of its users."""
+        """Return the pages that can be found by a hash. Each comes with its number of users."""
         blocks = self.pool.blocks
         return [
             [page(block), block.ref_cnt]
@@ -127,11 +127,11 @@ class Layout:
         return self.scheduler.requests.get(key)
 
     def blocks(self, key: str) -> list[int]:
-        """Return the block table of a request. It has the engine's numbers of blocks."""
+        """Return the block table of a request. It uses the engine's block numbers."""
         return [block.block_id for block in self.owned.get(key, ())]
 
     def shared(self, key: str) -> int:
-        """Return how many tokens in a request's leading blocks other requests can find."""
+        """Return the number of a request's leading tokens that other requests can find by hash."""
         count = 0
         for block in self.owned.get(key, ()):
             if block.block_hash is None:
@@ -180,7 +180,7 @@ def page(block: Any) -> int:
 
 
 def key_of(block_hash: bytes) -> int:
-    """Return a hash as a number. In some builds a hash names its group, which is left out."""
+    """Return a hash as a number. Some builds append the cache group, which is left out."""
     return int.from_bytes(block_hash[:6], "big")
 
 

@@ -25,7 +25,7 @@ OTHER = 0
 
 @dataclass
 class RunnerRequest:
-    """A request, as the runner knows it."""
+    """State of a request in the model runner."""
 
     tokens: list[int]
     blocks: list[int]
@@ -33,13 +33,13 @@ class RunnerRequest:
     drafts: list[int] = field(default_factory=list)
     """Drafts that were proposed after the last batch."""
     rejected: int = 0
-    """Number of positions whose draft was rejected but which the scheduler counts as computed. The
-    outputs of these batches are not processed yet."""
+    """Number of rejected draft positions that the scheduler still counts as computed. The scheduler
+    has not processed the output of their batch."""
 
 
 class Runner:
     """All KV, and the requests that have KV. ``draft``: number of drafts proposed at a time.
-    ``accepts``: number of tokens accepted in a round, given the request and its positions."""
+    ``accepts``: number of tokens accepted in a round, given the request's ID and its length."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Runner:
         hashed: Hashed | None = None,
     ) -> None:
         """``hashed``: the build's hash of a block, as a function of the previous block's hash and
-        the tokens. None if blocks have no hash."""
+        the block's tokens. None if blocks have no hash."""
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
         self.rejected: list[tuple[RunnerRequest, int]] = []
-        """Requests with rejected positions in the last batch, and the number of these positions."""
+        """Requests with rejected positions in the last batch, each with the number rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
-        """Hash of each block, over all tokens whose KV was read or written up to its end."""
+        """Hash of each block, over all tokens whose KV was read or written up to the block end."""
         self.requests: dict[str, RunnerRequest] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
@@ -107,7 +107,7 @@ class Runner:
         request = self.requests[key]
         first, end = request.computed, request.computed + count
         base, own = end - len(drafts), iter(request.drafts)
-        # In a round scheduled before the output, placeholders stand for the worker's drafts.
+        # In a round scheduled ahead of an output, placeholders stand for the worker's drafts.
         drafts = [next(own, NONE) if draft == NONE else draft for draft in drafts]
         request.drafts = []
         if end > (blocks := len(request.blocks)) * self.page_size:

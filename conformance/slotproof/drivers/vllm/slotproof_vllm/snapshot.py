@@ -55,8 +55,8 @@ class Snapshooter:
         }
 
     def longest(self, session: Session) -> int:
-        """Return the number of tokens that a session has after all turns sent so far. Each answer
-        counts with its full length, but without its last token."""
+        """Return the number of tokens that a session has after all turns sent so far. An unfinished
+        turn counts with its longest answer, less the last token."""
         more = (len(turn.tokens) + turn.max_new - 1 for turn in session.turns())
         return len(self._history(session)) + sum(more)
 
@@ -82,7 +82,7 @@ class Snapshooter:
         return {"lookup": {"full": {"finds": self.layout.finds(), "holds": holds}}}
 
     def _run(self) -> list[str]:
-        """Return the IDs in the model runner, except those whose end is still to be reported."""
+        """Return the model runner's request IDs, except finished requests that it still lists."""
         ended = self.layout.ended()
         return [key for key in self.runner.requests if key not in ended]
 
@@ -121,7 +121,7 @@ class Snapshooter:
 
     def _history(self, session: Session) -> list[int]:
         """Return the tokens that come before a session's next turn: all but the last, which has no
-        KV. During a turn, return the tokens of its prompt that are not its own."""
+        KV. During a turn, return the prompt without the turn's own tokens."""
         request = self.layout.request(session.key)
         if request is None:
             return []

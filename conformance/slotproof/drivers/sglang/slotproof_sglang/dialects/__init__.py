@@ -1,6 +1,6 @@
 """Places at which each layout stores the engine's state.
 
-The driver chooses a dialect by the features of the build, never by its version.
+A dialect describes one layout. The driver chooses it by the build's features, not by its version.
 """
 
 from __future__ import annotations

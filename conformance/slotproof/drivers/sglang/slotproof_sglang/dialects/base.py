@@ -50,8 +50,8 @@ class Slot:
 
 
 class Figures(NamedTuple):
-    """Sizes of the trees in tokens, as the engine counts them. Valid even in the middle of an
-    iteration. Reads no tensor."""
+    """Sizes of the prefix tree in each pool, in tokens, as the engine counts. Valid even in the
+    middle of an iteration. Reads no tensor."""
 
     evictable: int
     protected: int
@@ -109,7 +109,7 @@ class Dialect(ABC):
         return int(self.scheduler.max_total_num_tokens)
 
     def free_pages(self) -> list[int]:
-        """Return the free list's pages with duplicates, including staged and deferred ones."""
+        """Return the free list's pages with duplicates, including staged and deferred pages."""
         return self.free.pages()
 
     def free_count(self) -> int:
@@ -117,16 +117,16 @@ class Dialect(ABC):
         return self.free.count()
 
     def deferred(self) -> bool:
-        """Return True if frees wait for the end of a group, so that only tensors show them."""
+        """Return True if frees wait for the end of a group. Only tensors then show the pages."""
         return self.free.deferred()
 
     @property
     def device(self) -> str:
-        """Device of the free list and tables. Reading them must wait, except on a CPU."""
+        """Device of the free list and tables. A read waits for the device, unless it is a CPU."""
         return str(self.rows.req_to_token.device)
 
     def available(self) -> int:
-        """Return the free tokens of the full pool."""
+        """Return the number of free tokens in the full pool."""
         return self.free_count() * self.page_size
 
     def figures(self) -> Figures:
@@ -147,11 +147,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def swa_tree_pages(self) -> list[tuple[int, int]]:
-        """Return the pages of the sliding-window pool with lock counts, if the pool exists."""
+        """Return the tree's sliding-window pages with lock counts, if the second pool exists."""
 
     @abstractmethod
     def path(self, node: Any) -> Iterable[tuple[Any, int, int]]:
-        """Return ID, number of tokens and locks of each node up to ``node``. Reads no tensor."""
+        """Return ID, token count and lock count of each node up to ``node``. Reads no tensor."""
 
     @abstractmethod
     def locked_by(self, sid: str) -> Any:
@@ -182,7 +182,7 @@ class Dialect(ABC):
 
     def kv(self, req: Any) -> Kv:
         """Return a request's KV record. During a speculative round, C includes the last token
-        before the round, whose KV is certain. The build adds it with the result."""
+        before the round, whose KV is certain. The build adds this token with the result."""
         kv = self.record_of(req)
         ahead = rounds_ahead(req)
         return kv._replace(C=kv.C + ahead) if ahead and kv.row >= 0 else kv
@@ -238,8 +238,8 @@ class Dialect(ABC):
         """Return the number of tokens matched by the last lookup."""
 
     def accepted(self, session: Any, req: Any, claimed: bool) -> bool:
-        """Return True if the request just queued is the session's turn, not a stub. ``claimed``:
-        another turn was in flight before."""
+        """Return True if the queued request is the session's turn, not a rejected turn.
+        ``claimed``: another turn was in flight before."""
         return self.claimed(session) and not claimed and req.session is session
 
     # Wrapped methods (owner, name) ----------------------------------------------
@@ -278,7 +278,7 @@ class Dialect(ABC):
 
     def parts(self, session: Any) -> bool:
         """Return True if a requested close takes effect in the spec now, although a doomed turn
-        without a session delays the engine's close. The session is no longer reported."""
+        without a session delays the engine's close. Snapshots then leave the session out."""
         if not (self.close_pending(session) and self.claimed(session)):
             return False
         if self.inflight(session) is not None:

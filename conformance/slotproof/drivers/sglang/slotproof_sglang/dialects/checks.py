@@ -44,7 +44,7 @@ def surround(scheduler: Any, around: Callable[[Any], Any]) -> None:
 
 
 def watch(scheduler: Any, probe: Any) -> None:
-    """Report the terms that the check adds up to ``probe``, an `own_check.Probe`."""
+    """Report to ``probe``, an `own_check.Probe`, the terms that the check adds up."""
     checker = checker_of(scheduler)
     pools = owner_of(checker, "_check_pool_invariant")
     terms = owner_of(checker, "_get_batch_uncached_size")
@@ -60,7 +60,7 @@ def watch(scheduler: Any, probe: Any) -> None:
 
 
 def _watch_rows(owner: Any, probe: Any) -> None:
-    """Record the number of rows held by sessions, which the check computes in its source."""
+    """Record the number of rows held by sessions, which the check computes in its own code."""
     check = owner._check_req_pool
 
     def _check_req_pool(checker: Any) -> Any:

@@ -35,7 +35,7 @@ def readable_tree() -> None:
 
 
 def core_of(tree: Any) -> Any:
-    """Return the object that holds the tree's nodes. Up to 0.5.16 the cache itself does."""
+    """Return the object that holds the tree's nodes. Up to 0.5.16 this is the cache itself."""
     return getattr(tree, "tree_core", tree)
 
 
@@ -91,7 +91,7 @@ class EmbeddedDialect(WrapperDialect):
         return 0 if data.value is None else len(data.value), int(data.lock_ref)
 
     def eviction(self) -> tuple[Any, str]:
-        # If both exist, `evict` and `evict_for_alloc` call `_evict`.
+        # In builds with `_evict`, both `evict` and `evict_for_alloc` call it.
         return self.tree, "_evict" if hasattr(self.tree, "_evict") else "evict"
 
     def cursor(self, kv: Any) -> int:

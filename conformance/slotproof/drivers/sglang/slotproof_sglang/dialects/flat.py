@@ -7,8 +7,8 @@ Differences from `wrapper.py`:
 | slot.holding | `slots` | entries of `SessionAwareCache.slots[sid]` with a row |
 | session.inflight | `sessions[s].inflight` | the turn in `req_nodes` while it is alive |
 | session.closing | `sessions[s].closing` | never: no close is deferred |
-| session.history | `sessions[s].history`, `hash` | of the turn in `req_nodes`, the *current* \
-turn from its creation on: its prompt less its new tokens while it runs, prompt and output \
+| session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, the *current* \
+turn from its creation on: the prompt without new tokens while it runs, prompt and output \
 after its end |
 """
 

@@ -5,7 +5,7 @@ Locations missing in `base.py`:
 | spec | protocol | where |
 |---|---|---|
 | slot.holding | `slots` | entries of `UnifiedRadixCache.session.slots[sid]` with `kv.holds_kv` |
-| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn outside the queue \
 has the *same* `kv` object |
 | slot.row | `slots[s].row` | `slot.kv.req_pool_idx` |
 | slot.C | `slots[s].C` | `slot.kv.kv_committed_len` |
@@ -18,16 +18,16 @@ names in `req.kv` |
 | req.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
 | session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live request \
 attached to the session |
-| session.history | `sessions[s].history`, `hash` | `req_nodes`, cut at `committed_origin_len`, \
-and the output of its turn |
+| session.history | `sessions[s].history`, `hash` | `req_nodes`: the prompt, cut at \
+`committed_origin_len`, and the output |
 
 The tree is `tree_core` (Rust or Python), read by `all_values_flatten()`. The Rust core shows no
 locks, so the driver counts them at its `inc_lock_ref` and `dec_lock_ref`. For the check see
 `checks.py`.
 
-SGLang creates a slot with its first turn's row (`StreamingSession.take`), flagged
-`publishes_prompt` until the turn's end. The spec creates the slot at the end. During the first
-turn, the record is therefore shown as the request's own.
+SGLang creates a slot with its first turn's row (`StreamingSession.take`). The slot is flagged
+`publishes_prompt` until the turn's end. The spec creates the slot only then. During the first turn,
+snapshots therefore show the record as the request's own.
 """
 
 from __future__ import annotations

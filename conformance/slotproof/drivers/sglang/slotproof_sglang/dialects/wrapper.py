@@ -1,12 +1,12 @@
-"""Layout of 0.5.11 to 0.5.20: a wrapper around the tree. A slot and its turn have equal figures,
-copied up to 0.5.18, and later in a shared `kv`.
+"""Layout of 0.5.11 to 0.5.20: a wrapper around the tree. A slot and its turn have equal lengths:
+copies up to 0.5.18, later one shared `kv`.
 
 Locations missing in `base.py`:
 
 | spec | protocol | where |
 |---|---|---|
 | slot.holding | `slots` | entries of `StreamingSession.slots[sid]` with a row |
-| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn outside the queue \
 has the same row |
 | slot.row | `slots[s].row` | `req_pool_idx` of the slot, or of its `kv` |
 | slot.C | `slots[s].C` | `kv_committed_len`, likewise |

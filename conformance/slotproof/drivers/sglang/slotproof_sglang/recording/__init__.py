@@ -1,1 +1,1 @@
-"""Recorder: an event log from a running scheduler. See ../README.md."""
+"""Recorder that writes the event log of a running scheduler. See ../README.md."""

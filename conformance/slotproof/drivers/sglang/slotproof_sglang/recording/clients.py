@@ -1,7 +1,7 @@
 """Commands and messages of clients, reduced to what a reader of the log needs.
 
-The recorder stores what its next lines need of each open session and unanswered request. Each new
-file of the log begins with these facts, for a reader who lacks the earlier files.
+The recorder stores the facts about open sessions and unanswered requests that later lines need.
+Each new file of the log begins with these facts, for a reader who lacks the earlier files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Clients:
         #: tokens in the request, max_new.
         self.requests: dict[str, tuple[str | None, Running, int, int]] = {}
         self.paused = False
-        #: Sessions that have no slot and whose open is not answered yet.
+        #: Sessions without a slot, for which the engine has not yet answered the open.
         self.slotless: set[str] = set()
 
     def says(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Clients:
         return {**message, "tokens": hidden}
 
     def known(self) -> dict[str, Any]:
-        """Return the state of the clients, with which a file begins."""
+        """Return the state of the clients. Each file of the log begins with this state."""
         return {
             "sessions": {
                 sid: {"count": tokens.count, "hash": tokens.hash}

@@ -1,4 +1,4 @@
-"""Files of the log: whole lines, one write for each iteration, and a limit on all bytes.
+"""Files of the log. Only whole lines are written, and the total number of bytes is limited.
 
 `log.jsonl` is written as `log.jsonl.000001`, `log.jsonl.000002`, …. Each file can be judged alone.
 The oldest file is deleted when a new line would exceed the limit.

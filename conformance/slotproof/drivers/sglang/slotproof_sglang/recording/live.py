@@ -18,7 +18,7 @@ from .guard import Switch, guarded
 from .tokens import Running
 
 MOST_NEW = 1_000_000
-"""Value of `max_new` for a submission with a larger limit or with none."""
+"""Value of `max_new` for a submission with a larger limit or without a limit."""
 
 
 class LiveTracker(Tracker):
@@ -78,7 +78,7 @@ class LiveMailbox(Mailbox):
 
     def _add(self, message: dict[str, Any]) -> None:
         if message.get("session") in self.clients.slotless:
-            self.clients.slotless.discard(message["session"])  # The session is answered once.
+            self.clients.slotless.discard(message["session"])  # This message answers the open.
         else:
             super()._add(self.clients.hears(message))
 
@@ -106,7 +106,7 @@ class LiveIntake(Intake):
         self.commands: list[dict[str, Any]] = []
 
     def dispatch(self, original: Any, message: Any) -> Any:
-        """Wrap the dispatch of a client's message. A batch is split up, as the engine does."""
+        """Wrap the dispatch of a client's message. A batch is split up, as in the engine."""
         kind = type(message).__name__
         if kind == "BatchTokenizedGenerateReqInput":
             for part in message:
@@ -132,8 +132,8 @@ class LiveIntake(Intake):
         return not getattr(message, "streaming", True)
 
     def _branch(self, original: Any, message: Any, command: dict[str, Any]) -> Any:
-        """Record a turn of a session without a slot as a plain request. The engine builds its whole
-        prompt first. The open and the close of such a session are not recorded."""
+        """Record a turn of a session without a slot as a plain request. The engine first builds the
+        turn's whole prompt. The open and the close of such a session are not recorded."""
         if command["do"] == "open":
             self.clients.slotless.add(message.session_id)
         if command["do"] != "submit":
@@ -174,7 +174,7 @@ def command_of(kind: str, message: Any) -> dict[str, Any] | None:
 
 
 class NoDrafts(Drafts):
-    """Replacement of injected drafts, which a server does not get."""
+    """Replacement of injected drafts: the recorder injects no draft into a server."""
 
     def __init__(self) -> None:
         """Store nothing."""

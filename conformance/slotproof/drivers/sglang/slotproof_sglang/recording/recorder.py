@@ -1,9 +1,9 @@
 """Log of a running scheduler, with one line for each iteration.
 
-An iteration ends when the next iteration asks for input. Its batch is then the last batch, and the
-engine's checks have run. Idle iterations leave no line. Lines are written with the next state, at
-the next idle iteration, or at a maximum number of lines. At the end of the loop, for any reason,
-all lines are written.
+An iteration ends when the next iteration asks for input. The batch of the ended iteration is then
+the last batch, and the engine's checks have run. Idle iterations leave no line. Lines wait for the
+next state, the next idle iteration, or a maximum number of lines. When the loop ends, for any
+reason, all lines are written.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Recorder:
         }
 
     def next_file(self) -> None:
-        """Start a new file. Its first lines have what a reader without the earlier files needs."""
+        """Start a new file. Its first lines have all that a reader without earlier files needs."""
         began = {
             "file": self.files.number + 1,
             "lines": self.files.lines,
@@ -125,7 +125,7 @@ class Recorder:
     # Iterations -----------------------------------------------------------------
 
     def _begin(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Wrap the loop's request for input. The previous iteration ends with it."""
+        """Wrap the loop's request for input. The previous iteration ends with this request."""
         self.write()
         self.iteration += 1
         return original(*args, **kwargs)
@@ -179,7 +179,7 @@ class Recorder:
 
     @property
     def settled(self) -> bool:
-        """True if the state can be read. Deferred frees can be counted only by reading tensors."""
+        """True if the state can be read now. Counting deferred frees would mean reading tensors."""
         swa = self.dialect.swa
         return bool(self.pages) or not (
             self.dialect.deferred() or (swa is not None and swa.deferred())
@@ -200,7 +200,7 @@ class Recorder:
     # The end ----------------------------------------------------------------------
 
     def stop(self, error: Exception | None) -> None:
-        """Write the remaining lines when the loop ends. An engine error is the last line."""
+        """Write the remaining lines when the loop ends. An engine error becomes the last line."""
         if not self.switch.on:
             return
         complained = bool(self.complaint)

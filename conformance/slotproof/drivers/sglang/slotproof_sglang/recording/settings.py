@@ -14,7 +14,7 @@ KEY = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a recording is written, and how much it contains."""
+    """Destination of a recording, and the amount of data recorded."""
 
     path: str
     every: int = 1
@@ -22,7 +22,7 @@ class Settings:
     pages: bool | None = None
     """True to record free list, tree and rows with each state. None: only for a small pool."""
     tokens: bool = False
-    """True to record the tokens of clients. False: only their number and hashes under a key."""
+    """True to record the tokens of clients. False: only their number and keyed hashes."""
     key: str = field(default="", repr=False)
     """Key of the hashes. Empty: a fresh key."""
     most: int = 1024

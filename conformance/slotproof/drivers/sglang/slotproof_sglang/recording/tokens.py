@@ -1,10 +1,10 @@
 """Sequences of tokens in a log, as hashes under a key that the log does not contain.
 
 A plain hash of a few tokens would reveal them, because a reader could try all likely tokens. A hash
-under a key (BLAKE2b, 256 bits, known only to the recording process) shows only if two sequences are
-equal. A judge has to decide if a prompt is the history plus the new tokens, but hashes can't be
-joined. Each hash therefore covers all tokens of the session so far. The prompt of a plain request
-is compared with nothing, so only its length is recorded.
+under a key (BLAKE2b, 256 bits, known only to the recording process) shows only whether two
+sequences are equal. The validation of a log compares a prompt with the history plus the new tokens,
+but hashes can't be joined. Each hash therefore covers all tokens of the session so far. The prompt
+of a plain request is compared with nothing, so only its length is recorded.
 """
 
 from __future__ import annotations
