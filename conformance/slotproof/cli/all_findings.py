@@ -15,7 +15,7 @@ from slotproof.support.terminal import labelled
 def said(
     summary: dict[str, Any], ranked: Sequence[Cause], folder: Folder
 ) -> tuple[dict[str, Any], Iterator[str]]:
-    """Return the summary with every cause and its findings, as JSON and as lines of text."""
+    """Return a search's summary with all causes and findings, as JSON and as lines of text."""
     summary = {**summary, "causes": [cause_as_json(cause, folder) for cause in ranked]}
     return summary, _text(summary)
 
@@ -48,7 +48,7 @@ def as_json(finding: Finding, folder: Folder) -> dict[str, Any]:
 
 
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a cause: its plainest finding in full, other findings by identity."""
+    """Yield a cause's report: the plainest finding in full, each other finding by identity."""
     first, *others = cause["findings"]
     again = f": {first['not_afresh']}" if first["not_afresh"] else ""
     yield f"{cause['name']}{again}"
@@ -80,7 +80,7 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def counted(causes: Sequence[Mapping[str, Any]], new: str = "") -> str:
-    """Return the number of causes in words. More findings than causes are counted, too.
+    """Return the number of causes in words, and the number of findings if it is larger.
 
     >>> counted([{"findings": [1, 2]}], "new ")
     '1 new cause, seen as 2 findings'

@@ -1,7 +1,7 @@
 """Entry point of ``slotproof``. It runs a command and exits with the command's status.
 
 Exit status: 0 conforms, 1 a counterexample, 3 inconclusive or interrupted, 70 a bug of slotproof.
-Status 2, with one line: wrong usage, an engine that can't start, output that can't be written.
+Status 2 means wrong usage, an engine that can't start, or output that can't be written.
 """
 
 from __future__ import annotations
@@ -124,15 +124,15 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Return True for an interrupt, or for a ``RuntimeError`` caused by one. Python 3.11 raises the
-    latter if an interrupt comes in a class's ``__set_name__``, for example during an import."""
+    """Return True for an interrupt, or for a ``RuntimeError`` caused by one. Python 3.11 raises
+    such an error if an interrupt comes in a class's ``__set_name__``, as in an import."""
     return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def _end(final: list[int]) -> None:
-    """End the process with the settled exit status, before Python removes its signal handlers. Any
-    later interrupt would kill the process. Python also exits as if interrupted if an interrupt was
-    ever raised in an ``exec`` of text."""
+    """End the process with the settled exit status, before Python removes its signal handlers.
+    Without the handlers, an interrupt would kill the process. Python itself would exit with an
+    interrupt's status if an interrupt was ever raised in an ``exec`` of text."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if final:

@@ -19,7 +19,7 @@ def docs(
     if check and not out.is_dir():
         raise UsageProblem(f"there is no {out}: run the command in a checkout, or give --out")
     if out == FOLDER and not FOLDER.parent.is_dir():
-        raise UsageProblem(f"there is no {FOLDER.parent} here: run it in a checkout, or give --out")
+        raise UsageProblem(f"no {FOLDER.parent} here: run slotproof in a checkout, or give --out")
     from slotproof.spec_documents import contents
 
     wanted = contents.documents()

@@ -32,7 +32,7 @@ env = typer.Typer(
 def create(
     name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
     python: Path | None = option("--python FILE", "Engine", "Python to use. Default: any fitting."),
-    again: bool = option("--again", "Engine", "Create it and its shared packages again.", False),
+    again: bool = option("--again", "Engine", "Recreate the environment and its packages.", False),
     as_json: bool = JSON,
 ) -> int:
     """Create the environment of a release, unless it exists."""

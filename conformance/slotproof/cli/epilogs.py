@@ -41,14 +41,14 @@ slotproof env remove sglang==0.5.18
 slotproof env remove --all
 """
 FIRST = ["slotproof run --engine reference", "slotproof run --engine sglang==0.5.23 --seconds 60"]
-"""Examples of the program itself."""
+"""Examples in the help of ``slotproof`` itself, without a command."""
 
 _WRONG = "wrong usage, or an unusable engine or file"
 _DONE = {CONFORMS: "done"}
 _SEARCHED = {
     CONFORMS: "conforms: no counterexample",
     FOUND: "a counterexample",
-    INCONCLUSIVE: "inconclusive: interrupted, or part of the spec not reached or not judged",
+    INCONCLUSIVE: "inconclusive: interrupted, or a part of the spec was not reached or not judged",
 }
 STATUSES: dict[str, dict[int, str]] = {
     "": {
@@ -60,8 +60,8 @@ STATUSES: dict[str, dict[int, str]] = {
     "run": _SEARCHED,
     "gate": {
         CONFORMS: "green: nothing new",
-        FOUND: "a finding that is neither in the baseline nor in the --base build, or with "
-        "--fail-on-fixed a fixed one",
+        FOUND: "a finding that is neither in the baseline nor in the --base build, or a fixed "
+        "group with --fail-on-fixed",
         INCONCLUSIVE: "inconclusive: a finding could not be judged, or the search was too short",
     },
     "report": {
@@ -77,10 +77,10 @@ STATUSES: dict[str, dict[int, str]] = {
     "show": {CONFORMS: "shown"},
     "validate": _SEARCHED,
     "prove": {
-        CONFORMS: "proved, or with --mutant no counterexample",
-        FOUND: "not proved, or with --mutant a counterexample",
+        CONFORMS: "proved, or no counterexample with --mutant",
+        FOUND: "not proved, or a counterexample with --mutant",
     },
-    "docs": {CONFORMS: "written, or up to date", FOUND: "stale"},
+    "docs": {CONFORMS: "documents written, or up to date", FOUND: "a document is stale"},
     "list": _DONE,
     "check-driver": {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "the driver doesn't start"},
     "env create": _DONE,

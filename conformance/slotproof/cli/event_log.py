@@ -14,7 +14,7 @@ from slotproof.support.terminal import complain
 
 @contextmanager
 def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
-    """Yield the engine, with an event log if ``path`` is given. Close both at the end."""
+    """Yield the engine, with an event log if ``path`` is given. Close engine and log at the end."""
     with closing(engine):
         try:
             recorded = LoggedEngine(engine, path) if path is not None else None
@@ -30,6 +30,6 @@ def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
 
 
 def stop_log(engine: Engine) -> None:
-    """End the log. The engine continues without it."""
+    """End an engine's log. The engine continues without the log."""
     if isinstance(engine, LoggedEngine):
         engine.stop()

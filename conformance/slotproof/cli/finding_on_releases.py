@@ -1,5 +1,5 @@
-"""Replay of a trace on the installed releases, or without the trace's patches. Only releases are
-started, because a trace file may name any program."""
+"""Replay of a trace on the installed releases, or without the trace's patches. slotproof starts
+only releases, because a trace file may name any program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def unpatched(trace: Trace, path: Path) -> Trace:
         )
     with _started(name) as engine:
         if not built(engine).release:
-            raise UsageProblem(f"{entry.path} is no longer {name}, the build of {path}")
+            raise UsageProblem(f"{entry.path} no longer holds {name}, the build of {path}")
         new = trace.again(engine, name, trace.chosen_profile)
     first = trace.violations[0].clause
     if first in (seen := [violation.clause for violation in new.violations]):
@@ -65,7 +65,7 @@ def _started(release: str) -> AbstractContextManager[Engine]:
 
 
 def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
-    """Return the number of the installed build, and the result of the trace on that build."""
+    """Return the version of the installed build, and the result of the trace on that build."""
     number = f"{entry.release}+unverified"
     try:
         with _started(entry.name) as engine:

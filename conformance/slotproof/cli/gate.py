@@ -34,13 +34,13 @@ from slotproof.traces import itf
 
 SECONDS = 300.0
 """Default limit of the search, in seconds."""
-SECONDS_HELP = f"Limit of the search. Default: {SECONDS:g}, or none with --examples."
+SECONDS_HELP = f"Time limit of the search. Default: {SECONDS:g}, or none with --examples."
 BASE_HELP = "Build to compare with. Its findings are accepted, so only bugs of --engine alone fail."
 NO_PATCH = "none"
 COUNTS = ("examples", "commands", "configurations")
 PATCH_HELP = (
-    "Repair a known bug, named in `list patches`, or all or none. Repeatable. Default: all for "
-    f"{BEHIND:.0%} of the time, none for the rest."
+    "Known bug to repair: a name from `list patches`, all or none. Repeatable. Default: all for "
+    f"{BEHIND:.0%} of the time, and none for the remaining time."
 )
 
 
@@ -62,7 +62,7 @@ def gate(
     profile: str | None = options.PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
     label: str | None = options.LABEL,
-    junit: Path | None = option("--junit FILE", "Output", "Also write the results, in JUnit XML."),
+    junit: Path | None = option("--junit FILE", "Output", "File for the results in JUnit XML."),
     out: Path = options.TRACES,
     step_timeout: float = options.STEP_TIMEOUT,
     as_json: bool = options.JSON,
@@ -82,8 +82,8 @@ def gate(
         )
     if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
         raise UsageProblem(
-            f"--base {base} can't be compared with the reference engine (--engine's default): name "
-            "your build, for example --engine sglang@/envs/mine/bin/python"
+            f"--base {base} can't be compared with the reference engine (the default of --engine): "
+            "name your build with --engine"
         )
     plan = Plan.named(
         config,
@@ -131,7 +131,7 @@ def gate(
 
 
 def offered(spec: EngineSpec) -> Capabilities:
-    """Return the capabilities of an engine, started for this purpose."""
+    """Start an engine and return its capabilities."""
     with closing(spec.open()) as engine:
         return engine.capabilities
 
@@ -150,7 +150,7 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
 
 
 def _summary(parts: list[Compared], new: Sequence[Cause], folder: Folder) -> dict[str, Any]:
-    """Return the results of a gate as JSON. Its counts are of the first part's search."""
+    """Return the results of a gate as JSON. The counts come from the first part's search."""
     main, *others = parts
     it, before = main.head.gate, main.base
     looked = {"base": before, "head": main.head} if before else {"the build": main.head}
@@ -185,7 +185,7 @@ def _base(before: Looked) -> dict[str, Any]:
 
 
 def _groups(parts: list[Compared], folder: Folder) -> Iterator[dict[str, Any]]:
-    """Yield the status of each baseline group, over all parts."""
+    """Yield each baseline group's status, combined from all parts of the gate."""
     told: dict[str, list[dict[str, Any]]] = {}
     for part in parts:
         it, judged = part.head.gate, part.head.judged
@@ -222,8 +222,8 @@ def _told(judged: Judged, folder: Folder) -> dict[str, Any]:
 
 
 def _status(summary: dict[str, Any], fail_on_fixed: bool) -> int:
-    """Return 1 for a new finding that was not added, or for a fixed group if ``fail_on_fixed``.
-    Return 3 for a finding not judged, or a search too short for a verdict."""
+    """Return 1 for a new finding that is not added to the baseline. Return 1 also for a fixed group
+    if ``fail_on_fixed``. Return 3 for a finding not judged, or a search too short for a verdict."""
     fixed = any(group["status"] == FIXED for group in summary["groups"])
     if (summary["new"] and not summary["added"]) or (fixed and fail_on_fixed):
         return FOUND
@@ -283,7 +283,7 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         yield labelled("unpatched", f"{words}; the search above repaired known bugs with patches")
     yield from report.left_out({}, {}, search["by_choice"])
     if others := summary["other_engines"]:
-        ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not checked"
+        ignored = f"the gate skipped {others} baseline group{'s' if others > 1 else ''}"
         yield labelled("warning", f"{ignored}: `engine` does not match {summary['engine']}")
     if summary["patches"]:
         yield labelled("patches", summary["patches"])
@@ -297,7 +297,7 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
 def _verdict(summary: dict[str, Any]) -> str:
     search, groups = summary["search"], summary["groups"]
     fixed = sum(group["status"] == FIXED for group in groups)
-    place = "in the baseline or the base" if summary["base"] else "in the baseline"
+    place = "in the baseline or in the --base build" if summary["base"] else "in the baseline"
     listed = f"{len(groups)} {place}" + (f", {fixed} of them fixed" if fixed else "")
     seed = f"(seed {search['seed']})"
     if summary["new"]:

@@ -94,7 +94,7 @@ def _table(what: Things) -> dict[str, Any]:
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration, described by its non-default values. The default shows all values."""
+    """Return a configuration with its non-default values, or the default one with all values."""
     plain = EngineConfig().to_json()
     other = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
     every = [f"{key}={value}" for key, value in fields.items() if value]

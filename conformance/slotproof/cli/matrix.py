@@ -1,4 +1,4 @@
-"""``slotproof matrix``: a table of builds by findings."""
+"""``slotproof matrix``: a table that shows the findings of each build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 
 OUT = Path("slotproof-matrix")
-SECONDS_HELP = "Limit of the search of each build. Default: none."
+SECONDS_HELP = "Time limit of each build's search. Default: none."
 BUILDS_HELP = "Builds, oldest first: ENGINE as for `run --engine`, or NAME=ENGINE."
 
 
@@ -35,7 +35,7 @@ def matrix(
     step_timeout: float = options.STEP_TIMEOUT,
     as_json: bool = options.JSON,
 ) -> int:
-    """Search several builds and write a table of builds by findings."""
+    """Search several builds and write a table that shows the findings of each build."""
     plan = Plan.named(
         config,
         examples=options.number(examples, 1, "--examples"),

@@ -29,7 +29,7 @@ Panel = Literal["Engine", "Search", "Output", "Journal", "Proof"]
 
 
 def option(name: str, panel: Panel, text: str, default: Any = None, **more: Any) -> Any:
-    """Declare an option: ``--name METAVAR``, its group in the help, its help, its default.
+    """Declare an option with its name, its group in the help, its help text and its default.
 
     >>> option("--jobs N", "Search", "Processes at once.", 1).metavar
     'N'
@@ -44,7 +44,7 @@ STEP_TIMEOUT = option(
 )
 PROFILE = option("--profile PROFILE", "Engine", "Override the profile that the engine reports.")
 PATCH = option(
-    "--patch NAME", "Engine", "Repair a known bug, named in `list patches`, or all. Repeatable."
+    "--patch NAME", "Engine", "Known bug to repair: a name from `list patches`, or all. Repeatable."
 )
 LABEL = option("--label NAME", "Engine", "Name of the build in all output, such as its branch.")
 CONFIG = option("--config NAME", "Search", "Configuration. Repeatable. Default: a covering array.")
@@ -96,7 +96,7 @@ def known_clauses(clauses: list[str] | None, name: str = "--ignore") -> tuple[st
 
 
 def number(value: int, least: int, name: str, most: int | None = None) -> int:
-    """Return a value of an option. Raises :class:`UsageProblem` if it is out of range."""
+    """Return an option's value. Raises :class:`UsageProblem` if the value is out of range."""
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
     if most is not None and value > most:
@@ -105,7 +105,7 @@ def number(value: int, least: int, name: str, most: int | None = None) -> int:
 
 
 def jobs_count(value: int, least: int = 1) -> int:
-    """Return a value of ``--jobs``, as :func:`number` does."""
+    """Return the value of ``--jobs``, checked by :func:`number`."""
     return number(value, least, "--jobs", MOST_JOBS)
 
 

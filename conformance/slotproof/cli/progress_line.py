@@ -16,7 +16,7 @@ from slotproof.search.campaign import Progress as Tell
 from slotproof.support.terminal import complain, duration
 
 EVERY = 60.0
-"""Seconds between two lines of progress. A command that ends earlier prints none."""
+"""Seconds between two lines of progress. A shorter command prints no progress."""
 
 _TICK = 1.0
 """Seconds between two checks that decide if a line is due."""

@@ -7,7 +7,7 @@ from slotproof.cli.options import JSON, known_profile, number, option
 
 SIZE_HELP = "Page size. Repeatable. Default: 1, 4, 16, 64 (--mutant: 1, 4; --progress: also any)."
 WITHOUT_HELP = "With --progress: assume that the engine never takes this transition. Repeatable."
-PROFILE_HELP = "With --progress: prove it for this profile. Default: for every profile."
+PROFILE_HELP = "With --progress: prove progress for this profile. Default: for every profile."
 DEPTH_HELP = "With --mutant: maximum number of transitions. Default: 9."
 MUTANT_HELP = "Find the shortest counterexample of this known bug, or of the spec itself (spec)."
 

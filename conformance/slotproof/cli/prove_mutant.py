@@ -20,7 +20,7 @@ from slotproof_model.spec.whole import Spec
 
 def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
     """Find the shortest counterexample of a known bug, at the first page size with a
-    counterexample. If a page size has none, induction proves this before the search."""
+    counterexample. Induction first tries to prove that a size has none."""
     if name == "spec":
         spec, sentence = Spec(), "as it is"
     elif name in EXHIBITS:
@@ -35,7 +35,7 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
             if framing(spec):
                 last = None
             if last is not None and not last:
-                why = "no counterexample of any length: the change preserves every invariant"
+                why = "no counterexample of any length: the spec preserves every invariant"
             elif minimal := shortest(spec, size, depth, last):
                 break
             else:

@@ -35,7 +35,7 @@ NEVER_DROPS = frozenset(
 
 
 def prove(sizes: list[int | None], without: list[str], profile: str | None, as_json: bool) -> int:
-    """Prove that every waiting request can be brought to run, or print one that waits forever."""
+    """Prove that every waiting request can be brought to run, or print a counterexample."""
     helpers = (*HELPERS, EVICT)
     for name in without:
         if name not in helpers:
@@ -82,7 +82,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     if document["profile"] is not None:
         yield from _said("profile", document["profile"])
     if document["without"]:
-        own = f"; {CHOICE} drops a slot for its own turn only" * (CHOICE in document["without"])
+        own = f"; {CHOICE} drops a slot only for its own turn" * (CHOICE in document["without"])
         yield from _said("without", ", ".join(document["without"]) + own)
     else:
         yield from _said("choice", f"{CHOICE}: an idle slot is dropped for a waiting request")
@@ -102,7 +102,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from ("", f"INV-PROGRESS.starved violated by the spec {name}: {who} waits forever")
     yield from transitions(decode(document["itf"]))
     yield (
-        f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from that "
+        f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from the last "
         f"state, and {who} runs in none of them; shortest: {len(seen.stuck.path)} transitions"
     )
     yield kept(document["itf"], name.replace(" ", "-"))

@@ -23,7 +23,7 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import labelled
 
 PAGE = Path("report.html")
-BASELINE_HELP = "Baseline. Its findings are listed last, with their reasons."
+BASELINE_HELP = "Baseline whose findings are listed last, with their reasons."
 
 
 def report(
@@ -61,7 +61,7 @@ def report(
 
 
 def _runs(folder: Path) -> list[Run]:
-    """Return each journal's last campaign. Raises :class:`UsageProblem` if no journal has one."""
+    """Return each journal's last campaign. Raises :class:`UsageProblem` if there is no campaign."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else [folder]
     try:
         last = [runs[-1] for path in paths if (runs := read(path)[0])]

@@ -86,9 +86,9 @@ def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
         yield _annotation("warning", "not earned", summary["unearned"]["text"])
     for group in summary["groups"]:
         if group["status"] == "fixed":
-            yield _annotation("notice", f"fixed: {group['name']}", "Remove it from the baseline.")
+            yield _annotation("notice", f"fixed: {group['name']}", "Remove this baseline group.")
         if group["unexplained"]:
-            yield _annotation("warning", f"no reason: {group['name']}", "Write why it is accepted.")
+            yield _annotation("warning", f"no reason: {group['name']}", "Write the group's reason.")
 
 
 def _annotation(level: str, title: str, text: str) -> str:
@@ -102,7 +102,7 @@ def _escaped(text: str) -> str:
 
 
 def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
-    """Append a table to the summary page of the GitHub job, if there is one. Raises ``OSError``."""
+    """Append a table to the GitHub job's summary page. Do nothing elsewhere. Raises ``OSError``."""
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         return
     rows = [("new", cause["name"], cause["findings"][0]["detail"]) for cause in summary["new"]]

@@ -36,11 +36,11 @@ from slotproof.support.terminal import Painted, complain, labelled
 
 EXAMPLES_HELP = f"Examples (command sequences). Default: {EXAMPLES}, or no limit with --seconds."
 STRENGTH_HELP = (
-    "Cover each pair (2) or each triple (3) of feature levels. 3 takes four times as long."
+    "Cover each pair (2) or each triple (3) of feature levels. Triples take four times as long."
 )
-JOBS_HELP = "Parallel processes, with --all. Default: 1, or with --ray one per cluster processor."
+JOBS_HELP = "Parallel processes, with --all. Default: 1, or one per cluster processor with --ray."
 RAY_HELP = "Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
-SECONDS_HELP = "Limit of the search. Patches take extra time after the search. Default: none."
+SECONDS_HELP = "Time limit of the search. Patches take extra time after the search. Default: none."
 
 
 def run(
@@ -106,7 +106,7 @@ def run(
 
 
 Searched = tuple[Outcome, list[Cause], str]
-"""Outcome of a search, its causes, and why some findings were not tried with patches, or ""."""
+"""Outcome of a search, its causes, and the reason why patches were not tried, or ""."""
 
 
 def workers_of(

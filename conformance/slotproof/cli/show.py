@@ -1,4 +1,4 @@
-"""``slotproof show``: a trace, or the violation at the end of a log, in a readable form."""
+"""``slotproof show``: a trace, or the first violation in a log, in a readable form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Format = StrEnum("Format", ["TEXT", "MARKDOWN", "HTML", "PYTEST", "ISSUE", "SCRI
 """Forms of a trace."""
 
 TRACES_HELP = "An .itf.json file or an event log. Several with --all."
-FORMAT_HELP = f"{', '.join(Format)}. Default: by the ending of --out, else text."
+FORMAT_HELP = f"{', '.join(Format)}. Default: set by the ending of --out, else text."
 OUT_HELP = f"File to write. Its ending sets the form ({_ENDS}). With --all: a folder."
 RELEASES_HELP = "With --format issue: replay the trace on every release in `env list`."
 
@@ -49,7 +49,7 @@ def show(
     releases: bool = option("--releases", "Output", RELEASES_HELP, False),
     as_json: bool = JSON,
 ) -> int:
-    """Show a trace, or the violation at the end of a log."""
+    """Show a trace, or the first violation in a log."""
     if releases and everything:
         raise UsageProblem("--releases applies only to --format issue: leave out --all")
     if everything:
@@ -87,7 +87,7 @@ def show(
 
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
-    """Return the form by option or file ending. Raises :class:`UsageProblem` if they disagree."""
+    """Return the form set by options or file ending. Raises :class:`UsageProblem` on a conflict."""
     named = out.name if out is not None else ""
     by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
     said = {"--format": asked.value} if asked is not None else {}
@@ -115,7 +115,7 @@ def _open(page: Path) -> None:
 
 
 def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool) -> str:
-    """Return a trace in the form ``name``. ``releases`` adds results on releases to an issue."""
+    """Return a trace in the form ``name``. With ``releases``, an issue has results on releases."""
     try:
         if name == DOCUMENT:
             document = loaded if isinstance(loaded, dict) else forms.document(loaded)
@@ -167,7 +167,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
             tell(bad)
     with writing(out):
         files = forms.write_all(traces, out, tell)
-    shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
+    shown = f"{len(paths) - len(wrong)} traces, each in up to {len(forms.FORMS)} forms"
     lines = [f"{shown}: {out / 'index.html'}"] if files else []
     answer({"files": list(map(str, files)), "wrong": wrong}, lines, as_json)
     return USAGE if wrong else CONFORMS

@@ -83,7 +83,7 @@ def _lines(trace: Trace, played: list[Side], differ: list[Difference]) -> Iterat
         for name, pair in aspects.get(index, {}).items():
             yield from _beside(name, pair, column)
     yield ""
-    yield f"the builds differ from command {first + 1} on: {', '.join(differ[0].aspects)}"
+    yield f"the builds first differ in command {first + 1}: {', '.join(differ[0].aspects)}"
 
 
 def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[Painted]:

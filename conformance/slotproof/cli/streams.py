@@ -45,7 +45,7 @@ class Steady(TextIOWrapper):
 
 def install() -> None:
     """Replace the standard streams by :class:`Steady` streams. A closed stream (``>&-``) is opened
-    on the null device. Otherwise the next opened file would get the stream's number, and the
+    on the null device. Otherwise the next opened file would get the closed stream's number and
     output."""
     for number in (0, 1, 2):
         try:
@@ -70,9 +70,9 @@ def flush() -> None:
 
 
 def settled(code: int) -> int:
-    """Return the exit status after all output. A reader that left (``| head -1``) changes nothing.
-    Any other failed write is reported and turns status 0 into 2. Other statuses stay: they state
-    more."""
+    """Return the exit status after all output. A reader that left (``| head -1``) does not change
+    it. Every other failed write is reported, and turns status 0 into 2. Statuses above 0 stay,
+    because they state more."""
     problem = sys.stdout.problem if isinstance(sys.stdout, Steady) else None
     if problem is None or problem.errno == errno.EPIPE:
         return code

@@ -1,4 +1,4 @@
-"""``slotproof validate``: a recorded log against the spec, without the engine."""
+"""``slotproof validate``: a check of a recorded log against the spec, without the engine."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CHECKS: tuple[Check, ...] = (
     *(snapshots.events, meanings.order, meanings.parameters, snapshots.determinism),
     *(answers.bye, answers.end_of_input, answers.ids, answers.quiet),
 )
-"""All checks, in order of execution and output. The last two report faults that others recorded."""
+"""All checks, in order. The last two checks report faults that earlier checks recorded."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _welcome(driver: Driver, pipe: Pipe) -> Any:
 
 
 def _choose(driver: Driver) -> None:
-    """Choose the first accepted configuration, and the first accepted one with larger pages."""
+    """Choose the first configuration that the driver accepts, and the first with larger pages."""
     for name, config in CONFIGS.items():
         sizes = {config.page_size for config in driver.configs.values()}
         wanted = not sizes or (sizes == {1} and config.page_size > 1)

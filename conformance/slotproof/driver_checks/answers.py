@@ -16,16 +16,16 @@ PATIENCE = 1.0
 
 @checks("see “Capabilities” in docs/reference/protocol.md for the fields")
 def handshake(driver: Driver) -> Iterator[str]:
-    """Hello is answered with protocol, engine and capabilities."""
+    """The hello message is answered with protocol, engine and capabilities."""
     if (wrong := HELLO.line(driver.welcome.get("result"))) is not None:
         yield wrong
     elif driver.capabilities is not None and (problem := driver.capabilities.senseless()):
         yield problem
 
 
-@checks(f'compare "protocol" with {PROTOCOL}; answer usage if the number differs')
+@checks(f'compare "protocol" with {PROTOCOL}; answer a usage error if the number differs')
 def versions(driver: Driver) -> Iterator[str]:
-    """Hello for another protocol is refused, or answered with the driver's own number."""
+    """A hello for another protocol is refused, or answered with the driver's protocol."""
     answer = driver.ask({"op": "hello", "protocol": OTHER}, driver.start_timeout)
     result = answer.get("result")
     if answer["ok"] and (not isinstance(result, dict) or result.get("protocol") != PROTOCOL):
@@ -33,23 +33,23 @@ def versions(driver: Driver) -> Iterator[str]:
         yield f"hello for protocol {OTHER} is answered with protocol {number!r}"
 
 
-@checks("end the chain of ops with a branch that answers usage")
+@checks("answer every unknown op with an error of kind usage")
 def unknown_message(driver: Driver) -> Iterator[str]:
-    """An unknown message is answered with usage."""
+    """An unknown message is answered with a usage error."""
     for message in ({"op": "sing"}, {"op": None}, {}):
         yield from refused(driver.ask(message), f"{message}")
 
 
-@checks("parse inside the try that turns errors into answers; the id of such an answer is null")
+@checks("parse in the try block that turns errors into answers; answer a bad line with id null")
 def bad_line(driver: Driver) -> Iterator[str]:
-    """A line without a JSON object is answered with usage, and the driver continues."""
+    """A line without a JSON object is answered with a usage error, and the driver continues."""
     for line in ('{"op": "do", ', "[1, 2]", "7"):
         yield from refused(driver.say(line), f"the line {line!r}")
 
 
 @checks("look the command up in a table of the offered commands")
 def unknown_command(driver: Driver) -> Iterator[str]:
-    """An unknown command is answered with usage."""
+    """An unknown command is answered with a usage error."""
     driver.fresh()
     for command in ({"do": "dance"}, {"do": "__init__"}, {}):
         yield from refused(driver.do(command), f"command {command}")
@@ -57,7 +57,7 @@ def unknown_command(driver: Driver) -> Iterator[str]:
 
 @checks("check fields and types before the command goes to the inbox")
 def bad_arguments(driver: Driver) -> Iterator[str]:
-    """A command with missing or wrong fields is answered with usage, and changes nothing."""
+    """A command with missing or wrong fields is answered with a usage error, without effect."""
     driver.fresh()
     before = driver.one()
     for command in (
@@ -74,7 +74,7 @@ def bad_arguments(driver: Driver) -> Iterator[str]:
 
 @checks("check the configuration before an engine is built; name the field in the error")
 def impossible_config(driver: Driver) -> Iterator[str]:
-    """A reset with an impossible configuration is answered with usage."""
+    """A reset with an impossible configuration is answered with a usage error."""
     good = driver.config.to_json()
     for change in ({"page_size": 0}, {"total_tokens": -1}, {"rows": "many"}):
         yield from refused(driver.reset({**good, **change}), f"a configuration with {change}")
@@ -97,7 +97,7 @@ def quiet(driver: Driver) -> Iterator[str]:
 
 @checks("leave the loop after the answer; end every process that the driver started")
 def bye(driver: Driver) -> Iterator[str]:
-    """Bye is answered, then the driver exits within a second."""
+    """The bye message is answered, and the driver exits within a second."""
     driver.again()
     answer = driver.ask({"op": "bye"})
     if not answer["ok"]:

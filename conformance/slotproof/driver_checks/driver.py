@@ -89,19 +89,19 @@ class Driver:
     start_timeout: float = START_TIMEOUT
     config: EngineConfig = field(default_factory=EngineConfig)
     configs: dict[str, EngineConfig] = field(default_factory=dict)
-    """Configurations for the script, by name: ``config``, and the first with larger pages."""
+    """Configurations for the script, by name: the first accepted one, and one with larger pages."""
     capabilities: Capabilities | None = None
     noise: list[str] = field(default_factory=list)
-    """First lines on standard output that are no answers."""
+    """Lines on standard output that are no answers. Only the first few are stored."""
     numbered: list[str] = field(default_factory=list)
-    """First answers whose ``id`` differs from the ``id`` of the message."""
+    """Answers whose ``id`` differs from the message's ``id``. Only the first few are stored."""
     welcome: Answer = field(default_factory=dict)
     """Answer to the first hello."""
     pipe: Pipe | None = None
     _next: int = 0
 
     def start(self, pipe: Pipe | None = None) -> Pipe:
-        """Return the running process. If there is none, use ``pipe`` or start one. Send hello."""
+        """Return the running process. Otherwise use ``pipe`` or start one, and send hello."""
         if self.pipe is None:
             self.pipe = pipe or Pipe(self.argv)
             hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
@@ -125,7 +125,7 @@ class Driver:
         return self.say(json.dumps({**message, "id": self._next}), timeout, self._next)
 
     def say(self, line: str, timeout: float | None = None, number: int | None = None) -> Answer:
-        """Send a line, which may be no valid message, and return the answer."""
+        """Send a line, valid or not, and return the answer."""
         pipe, odd = self.start(), ""
         limit = self.step_timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
@@ -165,7 +165,7 @@ class Driver:
             raise NotAsked(f"reset is answered with: {answer.get('error')}")
 
     def shown(self, command: Command) -> list[Snapshot]:
-        """Run a command. Return its snapshots. Raises :class:`NotAsked` if they can't be read."""
+        """Run a command and return its snapshots. Raises :class:`NotAsked` for unreadable ones."""
         answer = self.do(command)
         if not answer["ok"]:
             raise NotAsked(f"{command['do']} is answered with: {answer.get('error')}")
@@ -180,7 +180,7 @@ class Driver:
         return snapshots[-1]
 
     def live(self) -> list[Snapshot]:
-        """Run the commands of the script that the driver offers. Return the snapshots."""
+        """Run every script command that the driver offers. Return the snapshots."""
         return [snapshot for command in self.script() for snapshot in self.shown(command)]
 
     def script_runs(self) -> Iterator[ScriptRun]:
@@ -194,14 +194,14 @@ class Driver:
             yield run
 
     def choices(self, config: EngineConfig) -> Choices:
-        """Return the choices of the profile for a configuration. Default: the reference's."""
+        """Return the profile's choices for a configuration. Default profile: ``reference``."""
         offered = self.capabilities
         if offered is None or offered.profile not in PROFILES:
             return PROFILES["reference"].choices
         return Setup(config).choices(offered).choices
 
     def offered(self) -> Capabilities:
-        """Return the driver's capabilities. Raises :class:`NotAsked` if its hello has none."""
+        """Return the driver's capabilities. Raises :class:`NotAsked` without capabilities."""
         if self.capabilities is None:
             raise NotAsked("the hello gave no capabilities")
         return self.capabilities
@@ -217,7 +217,7 @@ class Driver:
                     return
 
     def script(self) -> Iterator[Command]:
-        """Yield the commands of the script that the driver offers."""
+        """Yield every script command that the driver offers."""
         offered = FIELDS.keys() if self.capabilities is None else self.capabilities.commands
         yield from (command for command in SCRIPT if command["do"] in offered)
 
@@ -226,7 +226,7 @@ Look = Callable[[Driver], Iterator[str]]
 
 
 class Check:
-    """A check made from a function. It has the function's name and its docstring's sentence."""
+    """A check made from a function, with the function's name and its docstring's sentence."""
 
     def __init__(self, look: Look, fix: str) -> None:
         self.look, self.fix = look, fix
@@ -237,7 +237,7 @@ class Check:
 
 
 def checks(fix: str) -> Callable[[Look], Check]:
-    """Return a decorator that makes a :class:`Check` of a function."""
+    """Return a decorator that turns a function into a :class:`Check`."""
     return partial(Check, fix=fix)
 
 

@@ -20,7 +20,7 @@ from slotproof_model.evaluation.world import Constants
 _TURNED = "pages where tokens are meant"
 
 
-@checks("multiply figures and lengths by the page size; free list and tree have KV index // P")
+@checks("multiply figures and lengths by the page size; free list and tree hold KV index // P")
 def units(driver: Driver) -> Iterator[str]:
     """Figures and lengths count tokens; the free list and the prefix tree list page numbers."""
     yield from driver.first_wrong(
@@ -29,7 +29,7 @@ def units(driver: Driver) -> Iterator[str]:
 
 
 def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
-    """Return the first value in a certainly wrong unit, such as pages for tokens, or None."""
+    """Return a fault for the first value that is certainly in a wrong unit, or None."""
     size = run.config.page_size
     meant = {"full": run.config.total_tokens, "swa": run.config.swa_tokens}
     for name, pool in snapshot["pools"].items():
@@ -71,9 +71,9 @@ def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
     return None
 
 
-@checks("list req_to_token: for each position the KV index, page × P + position modulo P")
+@checks("for each position, list the KV index in req_to_token: page × P + position modulo P")
 def positions(driver: Driver) -> Iterator[str]:
-    """A row shows a KV index for each position up to A."""
+    """A row shows a KV index for each allocated position."""
     yield from driver.first_wrong(
         lambda run, snapshot, _: _paged(snapshot, run.config.page_size) or _cut_short(snapshot)
     )
@@ -120,7 +120,7 @@ def _not_whole(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None
     return None
 
 
-@checks('hash: CRC-32 of the decimal ids joined by commas, "5,6,7", unsigned; or null')
+@checks('show the unsigned CRC-32 of the decimal ids joined by commas, "5,6,7", or null')
 def hashes(driver: Driver) -> Iterator[str]:
     """Hashes follow the protocol and cover all tokens of a prompt or a history."""
     for run in driver.script_runs():
@@ -183,7 +183,7 @@ _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
 
 
 def _hashed_as(hashed: HashedTokens) -> str:
-    """Return the wrong way to compute a hash that gives this hash, or ""."""
+    """Return the wrong way to compute a hash that explains the snapshot's hash, or ""."""
     right, ids = token_hash(hashed.tokens), hashed.tokens
     if hashed.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
         return ""
@@ -202,7 +202,7 @@ def order(driver: Driver) -> Iterator[str]:
     yield from _misread(driver, ordered=True)
 
 
-@checks("see the table in “Events” in docs/reference/protocol.md; give lengths after the event")
+@checks("see “Events” in docs/reference/protocol.md; lengths are the ones after the event")
 def parameters(driver: Driver) -> Iterator[str]:
     """Event parameters follow the protocol, in tokens."""
     yield from _misread(driver, ordered=False)
@@ -222,7 +222,7 @@ def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
 def _events(
     run: ScriptRun, offered: Capabilities, *, certain: bool = False
 ) -> Iterator[tuple[Snapshot, str, str]]:
-    """Yield the events that fit the spec only under another reading: snapshot, kind and message.
+    """Yield snapshot, kind and message where events fit the spec only under another reading.
     ``certain``: report a wrong order only if an event comes before its request or session is
     created."""
     config = run.config

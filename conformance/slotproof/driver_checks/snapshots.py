@@ -18,8 +18,8 @@ TURN: Command = {**SCRIPT[2], "tokens": [1, 2, 3], "max_new": 2}
 
 
 @checks(
-    "find the path's field under “Snapshot” in docs/reference/protocol.md; an exception names "
-    "the place in the engine or the driver"
+    "look up the field under “Snapshot” in docs/reference/protocol.md; an exception names its "
+    "place in the engine or the driver"
 )
 def snapshot(driver: Driver) -> Iterator[str]:
     """Every snapshot is complete and follows the schema."""
@@ -51,9 +51,9 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
             return
 
 
-@checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
+@checks("build or fork a new engine per reset; empty the driver's own inbox and counters")
 def reset(driver: Driver) -> Iterator[str]:
-    """A reset, also a repeated one, gives an engine without any state of the last run."""
+    """Every reset, even after another reset, gives an engine without state of the last run."""
     driver.fresh()
     driver.live()
     driver.do(OPEN)
@@ -74,9 +74,9 @@ def reset(driver: Driver) -> Iterator[str]:
         yield f"iter is {snapshot['iter']} after a reset and one step"
 
 
-@checks("give a snapshot per iteration, also without a batch; count iter from 1, not in tick")
+@checks("give a snapshot per iteration, also without a batch; iter starts at 1 and stays in a tick")
 def empty_step(driver: Driver) -> Iterator[str]:
-    """A step with nothing to do is an iteration with a snapshot, and tick shows one snapshot."""
+    """A step without work shows a snapshot per iteration, and a tick shows one snapshot."""
     driver.fresh()
     answer = driver.do({"do": "step", "n": 3})
     if not answer["ok"]:
@@ -99,30 +99,30 @@ def empty_step(driver: Driver) -> Iterator[str]:
 
 @checks('queue commands; answer {"snapshots": []}; set consumed in the step that reads the queue')
 def inbox(driver: Driver) -> Iterator[str]:
-    """Commands wait for the next step, and the step reports the number consumed."""
+    """Commands wait for the next step, and the step reports the number of consumed commands."""
     driver.fresh()
     for command in (OPEN, TURN):
         if shown := driver.shown(command):
             yield f"{command['do']} shows {len(shown)} snapshots, but belongs in the inbox"
     read = driver.one()
     if read["consumed"] != 2:
-        yield f"a step after open and submit reports {read['consumed']} consumed commands"
+        yield f"a step after `open` and `submit` reports {read['consumed']} consumed commands"
     again = driver.one()
     if again["consumed"]:
         yield f"a step with nothing to read reports {again['consumed']} consumed commands"
     types = [message["type"] for message in read["messages"]]
     if types[:1] != ["opened"]:
-        yield f"the client of the first open gets messages {types}"
+        yield f"the client of the first `open` command gets messages {types}"
 
 
-@checks("take figures and lists at the same moment; figures in tokens, lists in pages")
+@checks("take figures (in tokens) and lists (of pages) at the same moment")
 def counts(driver: Driver) -> Iterator[str]:
     """Figures agree with the lists in the same snapshot."""
     for run in driver.script_runs():
         evicted = 0
         for _, snapshot, _ in run.moments:
             if in_units(run, snapshot):
-                raise NotAsked("figures are in another unit")
+                raise NotAsked("figures are in a wrong unit")
             wrong = _miscounted(snapshot, run.config.page_size)
             before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
             if wrong is None and evicted < before:
@@ -148,7 +148,7 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
             return f"{sid} is in flight with {session['inflight']}, but no such request exists"
     for ended in snapshot.get("ended", ()):
         if ended["rid"] in snapshot["requests"]:
-            return f"{ended['rid']} is listed as ended and as a request"
+            return f"{ended['rid']} is listed as ended, and also among the requests"
     return None
 
 
@@ -174,7 +174,7 @@ def events(driver: Driver) -> Iterator[str]:
     yield from dict.fromkeys(seen)
 
 
-@checks("seed all random choices; show no wall-clock time, and nothing in the order of a set")
+@checks("seed all random choices; show no wall-clock time, and no list in the order of a set")
 def determinism(driver: Driver) -> Iterator[str]:
     """The same seed and commands give the same snapshots, in a new process too."""
     lives = []

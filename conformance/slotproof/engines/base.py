@@ -20,7 +20,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
-    """Error: the engine can't start or can't take a configuration. One line, exit status 2.
+    """Error that ends slotproof with status 2: the engine can't start or take a configuration.
 
     >>> from slotproof import Scenario
     >>> Scenario("cmd:")
@@ -34,9 +34,9 @@ How = Literal["crash", "hang"]
 
 
 class EngineFailed(Exception):
-    """A failure of the engine under test: an exception, a hang, a death or garbage (INV-ALIVE).
+    """Failure of the engine: an exception, a hang, a dead driver or invalid output (INV-ALIVE).
 
-    ``trace`` is the engine's traceback, or the end of its driver's standard error.
+    ``trace``: the engine's traceback, or the beginning and end of the driver's standard error.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class EngineFailed(Exception):
         super().__init__(message)
         self.how, self.trace = how, trace
         self.fault = "hang" if how == "hang" else fault
-        """Failure of the driver itself: garbage, nonsense, death or hang. None if the driver works
-        and reported a failure of its engine."""
+        """Kind of failure of the driver itself: ``garbage``, ``nonsense``, ``death`` or ``hang``.
+        None if the driver reported a failure of its engine."""
         self.broken = broken
         """True if the driver can't continue. False if the driver itself reported the failure."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Commands, features and limits of an engine (protocol: Capabilities)."""
+    """Commands, features and limits of an engine (see Capabilities in the protocol)."""
 
     commands: frozenset[str]
     pools: tuple[str, ...] = ("full",)
@@ -73,15 +73,15 @@ class Capabilities:
     margin: int = 0
     """Number of tokens that must stay free in context and pool, beyond the tokens of a request."""
     answers: dict[str, str] = field(default_factory=dict)
-    """Answers beyond the protocol, by name, each with its condition. A name is a finish reason, or
-    ``refused`` if opening a session that is not open can be refused, or ``closed`` if aborting a
-    turn ends its session."""
+    """Answers of the engine beyond the protocol: a condition for each name. A name is a finish
+    reason, ``refused`` or ``closed``. ``refused``: the engine may refuse to open a session that is
+    not open. ``closed``: aborting a turn ends its session."""
     patches: tuple[str, ...] = ()
     """Names of the patches that the driver applied in its process. Each repairs a known bug."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
-        """Return the capabilities in a validated hello. Unknown keys are dropped."""
+        """Return the capabilities given in a validated hello message. Unknown keys are dropped."""
         return TypeAdapter(cls).validate_python(data)
 
     def to_json(self) -> dict[str, Any]:
@@ -107,16 +107,16 @@ class Capabilities:
         if unknown := sorted(self.transitions - TRANSITIONS.keys()):
             return f"there is no transition {unknown[0]!r}"
         if self.events and not self.transitions:
-            return "it reports events, but names no transitions"
+            return "the engine reports events, but names no transitions"
         missing = sorted(ALWAYS - self.commands)
-        return f"it does not offer “{missing[0]}”, which every engine needs" if missing else None
+        return f"it lacks “{missing[0]}”, a command that every engine needs" if missing else None
 
     def refuses(self, config: EngineConfig) -> str | None:
         """Return the reason why the engine can't take this configuration, or None."""
         if config.page_size not in self.page_sizes:
             return f"page size {config.page_size} is not offered"
         if config.window and "swa" not in self.pools:
-            return "there is no sliding-window pool"
+            return "the engine has no sliding-window pool"
         if self.whole_chunks and config.chunk % config.page_size:
             return f"a chunk of {config.chunk} tokens is not a whole number of pages"
         if self.whole_contexts and config.total_tokens < config.context_len:

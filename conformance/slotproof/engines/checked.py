@@ -1,8 +1,8 @@
-"""Wrappers of engines in this process: a time limit, and checks of other people's engines.
+"""Wrappers of engines that run in this process. One limits time, one checks foreign engines.
 
 A command that exceeds its time limit is a hang. An exception raised by a foreign engine is a crash
-of that engine. The engine's snapshots are validated like snapshots from a pipe. An exception while
-the referee judges a snapshot is therefore a bug of slotproof.
+of that engine. The engine's snapshots are validated like snapshots from a driver's pipe. An
+exception while the referee judges a snapshot is therefore a bug of slotproof.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotproof.support import jsontext
 
 
 class _TooLong(BaseException):
-    """Exception raised inside the engine. The engine's ``except Exception`` can't catch it."""
+    """Exception that the time limit raises in the engine. ``except Exception`` can't catch it."""
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ class TimedEngine(Identified):
 
 
 class CheckedEngine(TimedEngine):
-    """Wrapper of a foreign engine. Its snapshots are validated like snapshots from a pipe."""
+    """Wrapper of a foreign engine. It validates the engine's snapshots like those of a driver."""
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         with its_own_fault():

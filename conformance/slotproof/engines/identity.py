@@ -1,8 +1,8 @@
 """Identity of an engine's build, read from its files without importing the engine.
 
-``RECORD`` in a release's wheel lists the files with their digests. The fingerprint is one digest of
-the listed Python files. A folder gives the same fingerprint if it has the same Python files. Files
-added by an installation are not Python.
+The file ``RECORD`` in a release's wheel lists all files with their digests. The fingerprint is one
+digest of the listed Python files. A folder with the same Python files has the same fingerprint.
+Installing a wheel adds no Python files.
 """
 
 from __future__ import annotations

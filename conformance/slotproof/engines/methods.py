@@ -69,7 +69,7 @@ def newest(name: str) -> str:
 
 @cache
 def _of_reference() -> Methods:
-    """Return methods by the transition that their source code names. Mutants are left out."""
+    """Return, for each transition, the methods whose code names it. Mutants are left out."""
     spec = importlib.util.find_spec("slotproof_engine")
     by_transition: dict[str, list[str]] = {}
     for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -100,7 +100,7 @@ def changed_method(old: Path, new: Path) -> str:
 
 
 def _changed(old: str, new: str) -> Iterator[str]:
-    """Yield the name of the enclosing method for each line that differs between two texts."""
+    """Yield, for each line that differs between two texts, the name of the method around it."""
     before, after = _owners(old), _owners(new)
     matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
     for tag, *places in matcher.get_opcodes():
@@ -110,7 +110,7 @@ def _changed(old: str, new: str) -> Iterator[str]:
 
 
 def _owners(text: str) -> dict[int, str]:
-    """Return the enclosing method of each line, decorators included. Empty if not Python."""
+    """Return the method around each line, decorators included. Empty if the text is not Python."""
     owners: dict[int, str] = {}
     with suppress(SyntaxError):
         for name, node in _functions(ast.parse(text)):

@@ -1,4 +1,4 @@
-"""Descriptions of the reference engine's mutants, by name. Reading them needs no torch.
+"""Descriptions of the reference engine's mutants, by name. Reading the descriptions needs no torch.
 
 ``python -m slotproof.engines.mutants`` writes ``mutants.json`` and needs torch. A test compares
 that file with the mutants.
@@ -30,7 +30,7 @@ class MutantRecord:
 
 @cache
 def mutant_records() -> dict[str, MutantRecord]:
-    """Return all descriptions by mutant name, in the order of the mutants.
+    """Return the descriptions of all mutants by name, in the order of the engine's list.
 
     >>> mutant_records()["22753-sticky-active"].breaks
     ('INV-ONCE', 'INV-SUM-FULL')
@@ -40,7 +40,7 @@ def mutant_records() -> dict[str, MutantRecord]:
 
 
 def made() -> str:
-    """Return the contents of the file. Needs torch."""
+    """Return the contents of ``mutants.json``. Needs torch."""
     from slotproof_engine.mutants import MUTANTS
 
     records = (MutantRecord(m.pr, m.sentence, m.breaks, dict(m.needs)) for m in MUTANTS.values())

@@ -1,4 +1,4 @@
-"""Process of a driver. The pipe exchanges lines with the driver and stores its standard error."""
+"""Connection to a driver's process. ``Pipe`` exchanges lines and stores the standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slotproof.support import bounds
 from slotproof.support.children import Child
 
 _PIPE_BYTES = 1 << 20
-"""Capacity of a pipe in bytes, unless raised by the administrator (pipe(7))."""
+"""Largest capacity of a pipe in bytes, unless the administrator raised the limit (pipe(7))."""
 _CHUNK = 1 << 16
 
 
@@ -44,7 +44,7 @@ class Pipe:
         self._buffer = bytearray()
 
     def send(self, line: str, timeout: float) -> None:
-        """Write a line. A driver that does not read the line in time is a hang."""
+        """Write a line. If the driver does not read the line in time, the failure is a hang."""
         rest = memoryview(line.encode() + b"\n")
         deadline = time.monotonic() + timeout
         while rest:
@@ -87,7 +87,7 @@ class Pipe:
             return None
 
     def kill(self) -> None:
-        """End the driver and its children. May be called again."""
+        """End the driver and its children. Further calls do nothing."""
         self._child.kill()
         self._errors.close()
 
@@ -102,7 +102,7 @@ class Pipe:
         )
 
     def _ended(self) -> str:
-        """Describe how the driver ended. Call after a pipe to the driver was found closed."""
+        """Describe how the driver ended. Call this method after a pipe to the driver has closed."""
         if (status := self.wait(1.0)) is None:
             return "the driver closed its output but still runs"
         if status < 0:
@@ -112,7 +112,7 @@ class Pipe:
 
 
 def _ready(descriptor: int, event: int, deadline: float) -> bool:
-    """Return True if a descriptor is ready in time. ``select.select`` allows only 1024 of them."""
+    """Return True if a descriptor is ready in time. ``select.select`` fails from number 1024."""
     poll, left = select.poll(), deadline - time.monotonic()
     poll.register(descriptor, event)
     return left > 0 and bool(poll.poll(math.ceil(left * 1000)))
@@ -145,7 +145,7 @@ class Ends:
         self._dropped += over
 
     def text(self) -> str:
-        """Return the stored bytes, and in the gap between them the number of dropped bytes."""
+        """Return the stored bytes. A line in the gap gives the number of dropped bytes."""
         gap = f"\n… {self._dropped} bytes left out …\n" if self._dropped else ""
         return (self._head + gap.encode() + self._tail).decode(errors="replace")
 
@@ -173,7 +173,7 @@ class Drain:
                 self._take()
 
     def _take(self) -> bool:
-        """Read one chunk. Return True if the pipe had one. The caller holds the lock."""
+        """Read one chunk. Return True if the pipe had a chunk. The caller holds the lock."""
         if self._over:
             return False
         try:
@@ -196,7 +196,7 @@ class Drain:
             return self._ends.text()
 
     def close(self) -> None:
-        """Read what is left and stop the thread. May be called again."""
+        """Read the remaining output and stop the thread. Further calls do nothing."""
         if self._wake < 0:
             return
         self.text()

@@ -1,4 +1,4 @@
-"""Engine behind a pipe. The protocol runs as JSON lines to a driver in a separate process."""
+"""Engine behind a pipe: a driver in a separate process speaks the protocol in JSON lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slotproof.support import bounds, jsontext
 from slotproof.support.jsontext import BadJson
 
 START_TIMEOUT = 120.0
-"""Seconds for a hello or a reset, during which a real engine imports modules and loads a model."""
+"""Time limit in seconds for hello and reset: a real engine imports modules and loads a model."""
 _HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 _RAISED = re.compile(
@@ -39,7 +39,7 @@ _WARNING = re.compile(r"\b\w*Warning:|\bWARN(?:ING)?\b|^warning\b|^\[?W\d{4}\b|\
 def last_words(failure: EngineFailed) -> str:
     """Return the line of standard error, or of a traceback, that names the failure.
 
-    Prefers the last exception in a traceback. Otherwise takes the last line outside a warning.
+    The line is the last exception in a traceback, or else the last line outside a warning.
     """
     raised = plain = ""
     inside = ignored = warned = False
@@ -183,7 +183,7 @@ def _unfit(wrong: str) -> EngineUnusable:
 
 
 def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
-    """Return the hello of a driver. Raises :class:`EngineUnusable` with one line on any failure."""
+    """Return a driver's hello. On any failure, raise :class:`EngineUnusable` with one line."""
     try:
         hello = ask()
     except EngineFailed as failure:
@@ -207,7 +207,7 @@ def not_started(failure: EngineFailed) -> str:
         said = f"{said} (on standard error)" if said else nothing
         return (
             f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
-            "of JSON with its protocol, engine and capabilities; it printed: "
+            "of JSON with protocol, engine and capabilities; the driver printed: "
             f"{said}; --step-timeout raises the limit"
         )
     hint = f" before it answered hello, and printed {nothing}; run its command in a shell"

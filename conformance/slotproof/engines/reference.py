@@ -45,7 +45,7 @@ COMMANDS = frozenset(FIELDS) - {"draft"}
 _TRANSITIONS = frozenset(
     id_ for id_, spec in TRANSITIONS.items() if spec.possible({config.abort_publishes.name: False})
 )
-"""All transitions except the publishing of an aborted turn, which no configuration enables."""
+"""All transitions except one: no configuration makes this engine publish an aborted turn."""
 _NOT_OBSERVED = {
     "real attention": "tokens are computed from stamps read back through the row table"
 }

@@ -36,7 +36,7 @@ MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """Model of each reference engine, by engine name. ``stamps`` computes each token from sums of KV
 stamps. ``transformer`` runs a tiny transformer."""
 STEM = 60
-"""Largest number of characters of an engine's name in a file name."""
+"""Maximum number of characters that an engine's name takes in a file name."""
 FORMS = (
     *("reference", "reference:MUTANT", "reference@cuda"),
     *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "@PYTHON")),
@@ -47,7 +47,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """A chosen engine and its options. ``text`` excludes the ``@PYTHON`` or ``@DEVICE``."""
+    """A chosen engine and its options. ``text``: the argument before ``@PYTHON`` or ``@DEVICE``."""
 
     text: str
     python: Path | None = None
@@ -61,7 +61,7 @@ class EngineSpec:
 
     @property
     def stem(self) -> str:
-        """Beginning of trace file names. Another command or environment gives another beginning.
+        """Beginning of the names of trace files, different for each command and environment.
 
         >>> EngineSpec("cmd:python toy.py --bug").stem
         'cmd-python-toy.py-bug'
@@ -161,7 +161,7 @@ class EngineSpec:
     def open_afresh(self) -> Engine:
         """Start the engine in a fresh process.
 
-        The reference engine runs in this process, because its whole state is in new objects. Raises
+        A fresh reference engine needs no process, because new objects hold its whole state. Raises
         :class:`EngineUnusable` with a message of one line.
         """
         if self._family() or self.text.startswith("cmd:") or is_ours(self.text):
@@ -230,7 +230,7 @@ class EngineSpec:
         return ProcessEngine(argv, self.step_timeout, env, self.start_timeout)
 
     def _build(self, family: str) -> ProcessEngine:
-        """Start a build by its release, or by its Python."""
+        """Start a build that is named by its release or by its Python."""
         argv, released = self.driver(), self.text != family
         try:
             return self._driven(argv, clean_environment() if released else None)
@@ -294,8 +294,8 @@ class EngineSpec:
             raise EngineUnusable(f"{family}@{python} can't be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise EngineUnusable(
-                f"{family}@{python} does not answer within {self.start_timeout:g} s whether it has "
-                f"{family}: is it a Python?"
+                f"{family}@{python} does not report within {self.start_timeout:g} s whether it can "
+                f"import {family}: is the program a Python?"
             ) from None
         origin = done.stdout.decode(errors="surrogateescape").rstrip("\n").rpartition("\n")[2]
         if done.returncode or not origin:
@@ -323,7 +323,7 @@ class EngineSpec:
         if missing := [name for name in parts if not hasattr(engine, name)]:
             wrong: str | None = f"it has no attribute {missing[0]!r}"
         elif not isinstance(engine.capabilities, Capabilities):
-            wrong = "its attribute 'capabilities' is not a Capabilities object"
+            wrong = "the attribute 'capabilities' is not a Capabilities object"
         else:
             wrong = engine.capabilities.senseless()
         if wrong is not None:
@@ -342,9 +342,9 @@ def patches_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_ours(text: str) -> bool:
-    """Return True if a file may choose the engine: the reference engine or a mutant.
+    """Return True if a trace file may choose the engine: only the reference engine or a mutant.
 
-    A trace may come from anywhere. Only the user may choose code from outside slotproof.
+    A trace file may come from anywhere. Only the user may choose code from outside slotproof.
 
     >>> is_ours("reference:leak-full"), is_ours("reference-transformer")
     (True, True)

@@ -1,4 +1,4 @@
-"""Releases of an engine. Each release has an environment, made when it is first needed."""
+"""Releases of an engine. The environment of a release is made when it is first needed."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def parse(text: str) -> tuple[Family, str]:
     try:
         number = Version(release)
     except InvalidVersion:
-        text = f"{text!r}: {release!r} is no release number such as {example}"
+        text = f"{text!r}: {release!r} is no release number; try a number such as {example}"
         raise EnvironmentProblem(text) from None
     if number < Version(first := FAMILIES[engine].first):
         raise EnvironmentProblem(f"{text}: releases of {engine} are supported from {first} on")

@@ -1,4 +1,4 @@
-"""Making the environment of a release: uv installs it, and its driver starts once as a check."""
+"""Environment of a release: uv installs the release, whose driver then starts once as a check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotproof.support.files import write_whole
 from slotproof.support.terminal import complain
 
 Check = Callable[[Path, Family], str]
-"""Function that starts the engine of a Python. Returns why the start fails, or "" if it works."""
+"""Function that starts the engine of an environment. Returns the reason for a failure, or ""."""
 
 
 def environment(
@@ -24,7 +24,7 @@ def environment(
 ) -> Entry:
     """Return the environment named ``ENGINE==RELEASE``. A missing or damaged environment is made.
 
-    ``check`` starts the build of a new environment. ``python`` is the interpreter to use. ``again``
+    ``check`` starts a new environment's engine. ``python`` is the interpreter to use. ``again``
     makes the environment and its shared packages again. Raises :class:`EnvironmentProblem`.
     """
     family, release = parse(name)

@@ -1,8 +1,8 @@
 """The folder of environments, one per user. Only one process at a time changes the folder.
 
 An environment is a folder with a marker file that describes it. A new environment is made inside
-``.slotproof-work``, and moved to its place when complete. If the process is killed, the next
-process deletes the remains. slotproof never touches a folder without a marker file.
+``.slotproof-work``, and moved to its place when complete. If slotproof is killed first, the next
+process deletes the unfinished folder. slotproof never touches a folder without a marker file.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Store:
         self.folder = folder
         self.work = folder / WORK
         self.lock: Sequence[int] = ()
-        """File descriptor of the lock, inside :meth:`changing`."""
+        """File descriptor of the lock. Valid only inside :meth:`changing`."""
 
     def entries(self) -> list[Entry]:
         """Return the environments, ordered by engine and release, then the shared folders."""
@@ -99,7 +99,7 @@ class Store:
         return next((entry for entry in self.entries() if entry.name == name), None)
 
     def damage(self, entry: Entry) -> str | None:
-        """Return the damage to an environment, or None. The engine is not started for the test."""
+        """Return the damage to an environment, or None. This check starts no engine."""
         if not entry.release:
             return None
         if not os.access(entry.python, os.X_OK):

@@ -28,7 +28,7 @@ _GPU = re.compile(r"^ \+ ((?:nvidia-|cuda-|triton(?==)|pytorch-triton|rocm)[^=]*
 
 
 def clean_environment() -> dict[str, str]:
-    """Return this process's environment variables, without those that mislead another Python."""
+    """Return this process's environment variables, except variables that mislead another Python."""
     astray = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
     return {name: value for name, value in os.environ.items() if name not in astray}
 

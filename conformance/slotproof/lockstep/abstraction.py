@@ -2,10 +2,10 @@
 
 | spec | snapshot |
 |---|---|
-| pools, rows | ``pools``, ``rows`` (of the free rows, only their number) |
-| session, slot | ``sessions[s]``, ``slots[s]``; null ``lent``: true if a request has the slot |
+| pools, rows | ``pools``, ``rows``: the free rows are only counted |
+| session, slot | ``sessions[s]``, ``slots[s]``: a null ``lent`` is true if a request has the slot |
 | turn | the first request of kind *turn* that names the session |
-| an actor of its own | every other request (plain, stub, doomed), and a second turn |
+| another actor | each plain, stub or doomed request, and each second turn of a session |
 | E | ``E``, or 0 if ``E`` <= ``Q``: a cursor on tree pages has no meaning |
 | locked | true if the actor has KV, and if it has a lock in the prefix tree or Q is 0 |
 """

@@ -22,7 +22,7 @@ class Sent:
     reason: str | None = None
     output: Tokens = field(default_factory=list)
     prompt: Tokens = field(default_factory=list)
-    """History plus new tokens. Set when the engine reads the request. Final after the answer."""
+    """Session's history plus the new tokens, set when the engine reads the request."""
     read: bool = False
     since: int = 0
     """Time at which the engine read the request, in seconds."""
@@ -34,12 +34,12 @@ class Sent:
     closed: bool = False
     """True if the engine may end the request, because it read a close of the request's session."""
     closing: bool = False
-    """True if, after the request, the engine read a close of the session."""
+    """True if the engine read a close of the session later than the request."""
     opening: Asked | None = None
-    """Open command of the session that had no answer when the engine read the request. Until that
+    """Unanswered open of the session at the time when the engine read the request. Until its
     answer, messages about the session are about the previous session of the same name."""
     left: bool = False
-    """True if the session ended before the answer. A queued request then keeps its prompt."""
+    """True if the session ended before the answer. The end makes a queued prompt final."""
     ahead: int = 0
     """Number of tokens by which earlier turns in the queue may lengthen the prompt."""
 
@@ -50,8 +50,8 @@ class Sent:
 
 
 CLOSES = "answers to close"
-"""Key in the ``not_observed`` of an engine that never answers a close. Only the answers to opens
-are then judged."""
+"""Key in the ``not_observed`` of an engine that never answers a close. For such an engine, only the
+answers to opens are judged."""
 PATIENCE = 2
 """Largest number of unpaused iterations from a session's last turn to the answer of a close."""
 REAPS = 1
@@ -64,7 +64,7 @@ class Asked:
 
     do: str
     answers: set[str]
-    """Answers that the engine may give."""
+    """Answers that the engine may give to the command."""
     waits: int = 0
     """Number of iterations so far in which the engine could have answered."""
 
@@ -81,7 +81,7 @@ class Conversation:
     """A session as its clients know it."""
 
     open: bool | None = False
-    """True if commands and answers so far leave the session open. None: a pending close decides."""
+    """True if the session is open, as far as clients know. None: a pending close decides."""
     asked: list[Asked] = field(default_factory=list)
     answered: list[tuple[Asked, str]] = field(default_factory=list)
     """Commands answered in this iteration, each with its answer."""
@@ -90,14 +90,14 @@ class Conversation:
     idle: int = 0
     """Time since which the session has certainly had no turn."""
     taken: int = 0
-    """Like ``used``, but only turns that the engine had to accept are considered."""
+    """Time at which the engine read the open or the last turn that it had to accept."""
     closes: bool = False
     """True if the engine has read a close since the open."""
     deferred: int | None = None
     """Last time at which a close had to wait for an unanswered turn."""
 
     def reads(self, do: str, busy: bool) -> None:
-        """Record an open or close. ``busy``: a turn may be in flight, and a close waits for it."""
+        """Record an open or close. ``busy``: a turn may be in flight, so a close must wait."""
         if do == "open":
             answers = {True: {"refused"}, False: {"opened"}, None: {"opened", "refused"}}[self.open]
             self.open = None if self.open is None else True
@@ -110,7 +110,7 @@ class Conversation:
 
     def ends(self) -> None:
         """Record the abort of a turn, on an engine whose aborts end sessions. The answer ``closed``
-        may follow once, unless it is already due. If the turn was refused, none follows."""
+        may follow once, unless it is already due. If the turn was refused, no answer follows."""
         opens = (n for n, command in enumerate(self.asked, 1) if "opened" in command.answers)
         begin = max(opens, default=0)
         if not any(command.answers == {"closed"} for command in self.asked[begin:]):
@@ -187,9 +187,9 @@ class Client:
         """Number of tokens that each launched decoding round has to accept, by request."""
         self.paused = False
         self.unheard = 0
-        """Number of iterations in a row in which commands waited and the engine read none."""
+        """Number of consecutive iterations in which the engine left all waiting commands unread."""
         self.stalled = 0
-        """Number of iterations in a row with requests but without a change."""
+        """Number of consecutive iterations in which requests existed but nothing changed."""
         self.patience = 0
         """Number of iterations left to answer all requests, if no new command comes."""
 
@@ -280,7 +280,7 @@ class Client:
         return runs and not self.paused and not self.busy(sid)
 
     def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
-        """Finish an iteration: drop commands whose answer is overdue, update the open sessions."""
+        """Finish an iteration: drop commands with overdue answers, and update the open sessions."""
         self._queue()
         busy = {sent.session for sent in self.unanswered.values()}
         for sid, session in tuple(self.sessions.items()):

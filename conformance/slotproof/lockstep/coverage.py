@@ -20,20 +20,20 @@ class Coverage:
 
     transitions: Counter[str] = field(default_factory=Counter)
     decoding: Counter[str] = field(default_factory=Counter)
-    """Counts of transitions, only of running requests that already have output."""
+    """Counts of the transitions of running requests that already have output."""
     checked: Counter[str] = field(default_factory=Counter)
-    """Number of evaluations, by invariant. Counted only if the state has something to judge."""
+    """Number of evaluations on states with something to judge, by invariant."""
     ignored: Counter[str] = field(default_factory=Counter)
     """Number of violations of clauses that the user chose to ignore."""
     by_choice: Counter[str] = field(default_factory=Counter)
-    """Stalls documented as the profile's choice: counts by clause, cause and documentation page."""
+    """Counts of stalls that the profile documents, by clause, cause and documentation page."""
     holds: int = 0
     fails: int = 0
-    """Bit masks of guard conjuncts that held, and that failed. None of them has a parameter."""
+    """Bit masks of guard conjuncts without parameters, one of true and one of false conjuncts."""
     commands: int = 0
     iterations: int = 0
     reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Client behaviour, counted by :mod:`slotproof.lockstep.reached`."""
+    """Counts of client behaviour, from :mod:`slotproof.lockstep.reached`."""
 
     def saw_guards(self, page_size: int, state: Vector) -> None:
         table = outcomes(page_size)

@@ -1,9 +1,9 @@
-"""Explanations of a finding: single changes of the spec that end in the engine's state.
+"""Explanations of a finding: single changes that lead the spec to the engine's state.
 
 The events of the violating iteration are applied again, with one transition carried out wrongly
 (:mod:`slotproof_model.bugs.deviations`). If the result is the engine's own state, the engine
-behaves like the changed spec. A change that contradicts an earlier iteration explains less: with
-it, the engine would have gone wrong earlier.
+behaves like the changed spec. A change that contradicts an earlier iteration explains less: an
+engine with this change would have failed earlier.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 MOST = 3
 """Largest number of explanations shown."""
 EVENTS = 100
-"""Largest number of events of an iteration that is explained. An engine may report any number."""
+"""Maximum number of events in an iteration that is explained. Engines may report more events."""
 _SECOND = re.compile(r", swa (?:\[(?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w.]+)")
 """Pattern of the second pool's part of a sentence, for example ``, swa [slot.Q, x)``."""
 EARLIER = 50
@@ -35,7 +35,7 @@ EARLIER = 50
 
 @dataclass(frozen=True)
 class Explanation:
-    """A change to one transition with which the spec ends in the engine's state."""
+    """A change to one transition that leads the spec to the engine's state."""
 
     transition: str
     words: str
@@ -47,7 +47,7 @@ class Explanation:
 
 
 def lasting(explained: Iterable[Explanation] | None) -> frozenset[str]:
-    """Return the sentences of the changes that no other iteration contradicts."""
+    """Return the sentences of changes that hold in all other iterations."""
     return frozenset(explanation.words for explanation in explained or () if explanation.always)
 
 
@@ -65,7 +65,7 @@ def explain(
 ) -> tuple[Explanation, ...] | None:
     """Explain the last judged iteration, with the simplest change at each place of a transition
     first. Return None if the spec agrees with the engine's state, or if the engine reports no
-    events. ``seen_first``: the example before shrinking. Its further iterations are more evidence.
+    events. The further iterations of ``seen_first``, the unshrunk example, are evidence.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.lockstep.referee import Setup, play
@@ -111,7 +111,7 @@ def explain(
 
 
 def _of_one_pool(words: str) -> str:
-    """Return the sentence without the second pool. Empty if the sentence is only about that pool.
+    """Return the sentence without the second pool, or "" if it is only about the second pool.
 
     >>> _of_one_pool("T-ABORT unlocks full u, swa swa_u twice")
     'T-ABORT unlocks full u twice'
@@ -157,7 +157,7 @@ def _wrong(turn: _Turn) -> list[str]:
 
 
 def _lands(turn: _Turn, table: dict[str, Step]) -> bool:
-    """Return True if the spec with these steps allows the events and ends in the engine's state."""
+    """Return True if the steps in ``table`` allow the events and lead to the engine's state."""
     world = twin(turn.before)
     world.steps = table
     for transition, sid, rid, params in turn.events:

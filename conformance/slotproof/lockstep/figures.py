@@ -12,7 +12,7 @@ from slotproof_model.text.idioms import words_of
 from slotproof_model.text.render import formula, symbol
 
 LONGEST = 60
-"""Largest number of characters of a term that is printed in full."""
+"""Maximum length of a term that is printed in full, in characters."""
 Value: TypeAlias = Callable[[Expr], int]
 
 
@@ -47,7 +47,7 @@ def figures(
 
 
 def in_a_line(view: Mapping[str, object]) -> str:
-    """Return the fields of a slot or a request in one line. A set flag is its name alone. Unset
+    """Return the fields of a slot or a request in one line. A set flag appears as its name. Unset
     flags, unknown values and a missing row are left out.
 
     >>> in_a_line({"lent": False, "row": -1, "C": 4}), in_a_line({"phase": "running", "lent": True})

@@ -20,7 +20,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 ORDER = "order"
 MOST = 30
-"""Largest number of events of a searched iteration. A search applies at most MOST * MOST events."""
+"""Maximum number of events in a searched iteration. A search applies at most MOST * MOST events."""
 
 Reading = Callable[[int, Mapping[str, int], int], int]
 """Function that returns the intended value of a parameter. Its arguments are the reported value,
@@ -48,7 +48,7 @@ READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
         "are numbers of tokens, not of pages",
     ),
 )
-"""Misreadings: the parameters' names, a function to the right value, and the right meaning."""
+"""Misreadings, each with parameter names, a function that corrects a value, and the meaning."""
 
 
 def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, str] | None:
@@ -67,12 +67,12 @@ def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, s
     if meant is None or _of_each(events, world) == _of_each(meant, world):
         return None  # The engine itself may do things to different actors in a wrong order.
     said, right = (" ".join(event[0] for event in order) for order in (events, meant))
-    return ORDER, f"reported as {said}, but the spec follows {right}"
+    return ORDER, f"the driver reported {said}, but the spec follows {right}"
 
 
 def unborn(world: World, events: Sequence[Event]) -> bool:
     """Return True if some request or session has an event before the event that creates it. No
-    engine can do that."""
+    engine can behave so."""
     for own in _of_each(events, world).values():
         begins = [bool(TRANSITIONS[name].starts) for name, *_ in own if name in TRANSITIONS]
         if True in begins[1:] and not begins[0]:

@@ -58,7 +58,7 @@ CONTRACT = frozenset(
     for name in ("INV-ANSWER", "INV-SESSION", "INV-LIMIT")
     for conjunct in INVARIANTS[name].observed
 ) - {"INV-ANSWER.once", "INV-ANSWER.never_silent"}
-"""Clauses about answers to clients. If no other clause is broken, the memory may be right."""
+"""Clauses about answers to clients. If only such clauses are broken, the memory may be right."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Violation:
     """Name of the spec variable, or of the pool's term, whose values differ."""
     spec: int | None = None
     engine: int | None = None
-    """Values in the spec and in the engine. None if there is no number on that side."""
+    """Values of the variable in the spec and in the engine. None if a side has no number."""
     guard: str | None = None
     """Conjunct of the transition's guard that failed."""
     pool: str | None = None
@@ -149,7 +149,7 @@ SHOWN = ("variable", "spec", "engine", "guard", *_WHOM)
 
 
 def violated(clause: str, words: str, **shown: Any) -> Violation:
-    """Return a violation. ``words`` is its sentence, in which braces name the evidence.
+    """Return a violation. ``words`` is the violation's sentence, in which braces name the evidence.
 
     Evidence that is no field of a violation appears in the sentence only.
 
@@ -176,7 +176,7 @@ def actor_of(key: str | None) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True)
 class Owner:
-    """Slot or request that describes the KV of a row. During a loan, the request describes it."""
+    """Slot or request that describes the KV of a row. For a slot on loan, the request does."""
 
     holder: Holder
     row: int
@@ -245,7 +245,7 @@ class Observation:
     oracle can skip this iteration if it reads only :data:`STATE` and the configuration."""
 
     def carry(self, last: Observation) -> None:
-        """Reuse the derived values of the previous observation, which has the same state."""
+        """Reuse the derived values of the previous observation, whose state is equal."""
         derived = vars(last)
         vars(self).update({name: derived[name] for name in _DERIVED if name in derived})
 

@@ -46,9 +46,9 @@ class Published:
         """Number of tokens after a page that may belong to the page's key. With drafts, an engine
         may use pairs of tokens as keys, as SGLang does for EAGLE."""
         self._prefixes: dict[tuple[int, tuple[int, ...]], int] = {}
-        """Number of each prefix, by the number of its parent prefix and the last page's tokens."""
+        """ID of each prefix, by the ID of its parent prefix and the last page's tokens."""
         self._lies: dict[int, set[Pages]] = {}
-        """Pages that hold the last tokens of each prefix, by the prefix's number."""
+        """Pages that hold the last tokens of each prefix, by the prefix's ID."""
         self._holds: dict[Pages, int] = {}
         self._trees: dict[str, frozenset[int]] = {}
         """Pages in the prefix tree, by pool."""
@@ -111,7 +111,7 @@ class Published:
         self, event: Event, before: Snapshot, now: Snapshot, published: dict[str, int]
     ) -> Iterator[tuple[int, Pages]]:
         """Yield the first position of each page of the request's current or last row, with its
-        pages. No pages: the tree had the tokens already, so the engine freed the row's page."""
+        pages. An empty tuple: the tree had the tokens, so the engine freed the page."""
         rid, params = event[2] or "", event[3]
         end = params.get("q", 0)
         if (view := now["requests"].get(rid)) is not None:
@@ -144,8 +144,8 @@ class Published:
 def known_tokens(
     rid: str, before: Snapshot, now: Snapshot, client: Client
 ) -> tuple[list[int], list[int]]:
-    """Return the prompt and output of a request, or empty lists if they are uncertain. The prompt
-    of a doomed request differs from its client's, so its lists are empty."""
+    """Return the prompt and output of a request, or empty lists if they are uncertain. Both lists
+    are empty for a doomed request, whose prompt differs from its client's prompt."""
     sent, shown = client.requests.get(rid), now["requests"].get(rid) or before["requests"].get(rid)
     if sent is None or any(event[2] == rid for event in _of(now, _DOOMS)):
         return [], []

@@ -123,7 +123,7 @@ class Reached:
             reached["refused"][self._why(rid, before, now, client)] += 1
 
     def _why(self, rid: str, before: Snapshot, now: Snapshot, client: Client) -> str:
-        """Return why the engine aborted a request that no client aborted, if visible to clients."""
+        """Return the client-visible reason for the engine's own abort of a request."""
         for transition, session, of, _ in now.get("events", []):
             how = TRANSITIONS.get(transition) if of == rid else None
             if how is not None and (how.by, how.stage) == ("the scheduler", "abort"):

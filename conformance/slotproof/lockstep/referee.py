@@ -52,11 +52,11 @@ class Setup:
     config: EngineConfig
     seed: int = 0
     profile: str | None = None
-    """Name of a profile that replaces the engine's own. The configuration does not change it."""
+    """Name of a profile that replaces the engine's own. No configuration changes this profile."""
     ignored: tuple[str, ...] = ()
-    """Clauses whose violations are only counted: known bugs that affect nothing but reporting."""
+    """Clauses whose violations are only counted, because of known bugs in reporting."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
-    """Oracles to ask. The referee itself reports a crash, whatever the oracles."""
+    """Oracles to ask. A crash is reported by the referee itself, without an oracle."""
 
     def referee(
         self,
@@ -155,7 +155,7 @@ class Referee:
             self._stillborn = [_died(failure, f"on reset: {failure}")]
 
     def do(self, command: Command) -> list[Violation]:
-        """Run a command. Return the violations of the first iteration that has any.
+        """Run a command. Return the violations of the first iteration with a violation.
 
         Raises ``KeyboardInterrupt`` after an interrupt, without a verdict on the command. An
         exception from an oracle is a bug of slotproof and is raised: oracles only get snapshots

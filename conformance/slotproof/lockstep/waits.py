@@ -1,6 +1,6 @@
 """Cause of a wait: the missing resource, and its holder.
 
-The two form one word of a finding's identity: ``full-idle``, ``rows-running``, ``swa-reserve``.
+Both form one word of a finding's identity: ``full-idle``, ``rows-running``, ``swa-reserve``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOLDERS = ("nobody", "locks", "idle", "waiting", "running")
 def cause(seen: Observation) -> tuple[str, str, str]:
     """Return a waiting request, and the word and the sentence for the cause of its wait.
 
-    Prefers the first request for which a resource is missing. Later requests may only be queued.
+    Later requests may only be queued, so the first request that lacks a resource is preferred.
     """
     waiting = [rid for rid, request in seen.snapshot["requests"].items() if _waits(request)]
     causes = [(rid, *_cause(seen, rid)) for rid in waiting]

@@ -29,7 +29,7 @@ NO_LOG = (
     "docs/how-to/validate-a-log.md"
 )
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
-"""Kinds of lines. The kind is the line's only key, but a header has further keys."""
+"""Kinds of lines. A line has its kind as its only key. Only a header has further keys."""
 _BEGINNING = 100_000
 """Number of bytes to read in search of a header."""
 
@@ -180,7 +180,7 @@ def _parsed(data: Any) -> Line:
     """Return the kind and content of a line. Raises :class:`ValueError` for an invalid line."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
-        raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")
+        raise ValueError(f"a line has one of the keys {', '.join(KINDS)}, and nothing else")
     kind = kinds[0]
     value = data[kind]
     if kind == "slotproof-log":

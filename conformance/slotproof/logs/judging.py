@@ -1,4 +1,4 @@
-"""Judge of a log, which needs the spec but no engine: ``slotproof validate``."""
+"""Judge of recorded logs, working with the spec and without an engine: ``slotproof validate``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from slotproof.traces.record import Row, rows_of
 CONTEXT = 24
 """Number of commands and iterations shown before a finding."""
 ACTORS = 40_000
-"""Largest number of sessions, slots and requests in a finding's trace. Earlier rows are dropped."""
+"""Largest number of sessions, slots and requests in a finding's trace. Old rows are dropped."""
 KINDS = 100
 """Largest number of different violations stored for a log."""
 ENDS = 16
 """Largest number of recorder stops whose reasons are stored."""
 STATE: Command = {"do": "tick", "seconds": 0}
-"""Command for a state that is no iteration. Such a state begins a file that continues another."""
+"""Command that stands for the first state in a file that continues another file."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Verdict:
     broken: str = ""
     """Reason why the log could not be read beyond a violation."""
     unseen: list[int] = field(default_factory=lambda: [0, 0])
-    """Number of lines in files that are missing, and the last iteration in these files."""
+    """Number of lines in missing files, and the last iteration in the missing files."""
     skipped: int = 0
     """Number of lines that were not judged because a violation left no state to continue from."""
 
@@ -140,7 +140,7 @@ def validate(
 
 
 def judged(log: list[Path], profile: str | None = None, ignored: Collection[str] = ()) -> Judge:
-    """Return the judge of a log that was read to its end. Raises like :func:`validate`."""
+    """Judge a log to its end and return the judge. Raises like :func:`validate`."""
     judge = Judge(log, profile, ignored)
     for _ in judge.findings():
         pass
@@ -150,9 +150,9 @@ def judged(log: list[Path], profile: str | None = None, ignored: Collection[str]
 def kind_of(identity: Mark) -> str:
     """Return the identity of a violation within one log.
 
-    A clause about states stays broken, so its later violations are not new. If the lockstep oracle
-    names the transition, the identity includes the transition, because the states before and after
-    were compared. Crashes and stalls are distinguished by their kind.
+    A clause about states stays violated in later states, so later violations are not new. If the
+    lockstep oracle names the transition, the identity includes the transition, because the states
+    before and after were compared. Crashes and stalls are distinguished by their kind.
     """
     return identity.id if identity.certain or identity.what else identity.clause
 
@@ -269,16 +269,16 @@ class Recording:
         self.iteration = 0
         self.ended = False
         self.file, self.position = 1, 1
-        """Number of the current file in the recording, and number of the recording's lines read."""
+        """Number of the current file in the recording, and number of lines read so far."""
         self.before = 0
         """Number of lines before the current file, if several files are read as one."""
         self.start: dict[str, Any] | None = None
-        """State before the next line, if judging starts there. Otherwise None."""
+        """State before the next line, if judging starts with that line. Otherwise None."""
         self.lost = False
         """True if a violation left no state to continue from. Judging resumes at the next state."""
 
     def goes_on(self, went_before: dict[str, Any]) -> bool:
-        """Return True if the new file continues the last. The new file then begins with a state."""
+        """Return True if a new file continues the current file. Such a file begins with a state."""
         follows = (went_before["file"], went_before["lines"]) == (self.file + 1, self.position)
         if self.ended or self.start or not follows or went_before["iter"] < self.iteration:
             return False
@@ -336,7 +336,7 @@ class Recording:
         if self.start is not None or self.lost:
             if "pools" not in snapshot:
                 if self.start is not None:
-                    raise Senseless("a file that continues another begins with a state")
+                    raise Senseless("a continuing file must begin with a state")
                 self.referee.hear(snapshot)
                 self.verdict.skipped += 1
                 return []

@@ -1,6 +1,6 @@
 """Lines of an event log, as types. See docs/reference/log.md.
 
-The line of an iteration is a driver's snapshot whose parts are optional.
+An iteration's line is a driver's snapshot with optional parts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Failed(TypedDict):
 
 
 _State = ("rows", "sessions", "slots", "requests")
-"""Parts that form a state. They are present only together and with the pools."""
+"""Parts that form a state. A line has all of these parts and the pools, or none of them."""
 _WITH_STATE = (*_State, "tree", "checker", "content")
 
 

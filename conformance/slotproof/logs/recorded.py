@@ -1,7 +1,7 @@
 """An engine that answers from a log, and the referee that judges the log.
 
-Parts missing from an iteration's line are not judged. Without pages, the oracles that check pages
-are not asked. Without a state, the spec follows the events until the next state, which must match.
+Parts missing from an iteration's line are not judged. Oracles for pages run only if pages are
+recorded. Without a state, the spec follows the events, and must match the next recorded state.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from slotproof_model.evaluation.layout import initial_pools
 from slotproof_model.evaluation.world import World
 
 _KEPT = 256
-"""Number of answered requests stored to notice a second answer. Also the number of messages that
-may wait for the next state."""
+"""Number of answered requests that are stored, so that a second answer is noticed. The messages
+that wait for the next state have the same limit."""
 
 
 class Senseless(ValueError):
@@ -105,7 +105,7 @@ class LogReferee(Referee):
     def begin(self, line: Snapshot, clients: Mapping[str, Any] | None) -> None:
         """Start the spec in the state of this line, without judging the line.
 
-        ``clients`` has the sessions and requests of clients. None: the clients stay unchanged.
+        ``clients``: the clients' sessions and requests, or None to leave the clients unchanged.
         """
         whole = filled(line)
         self._sensible(whole)
@@ -150,7 +150,7 @@ class LogReferee(Referee):
         return {name: oracle for name, oracle in self.oracles.items() if name not in blind}
 
     def _completed(self, line: Snapshot) -> Snapshot:
-        """Return a complete snapshot: missing parts are empty, pending messages come first."""
+        """Return a complete snapshot, with missing parts empty and pending messages first."""
         consumed = line.get("consumed", len(self.client.unread) - self._consumed)
         whole: Any = {
             **filled(line),
@@ -204,7 +204,7 @@ def filled(line: Snapshot) -> Snapshot:
 
 
 def parts_of(line: Snapshot) -> set[str]:
-    """Return which parts of a snapshot the line has."""
+    """Return the names of the snapshot parts on a line."""
     shown: set[str] = {part for part in ("checker", "content") if part in line}
     if "pools" in line:
         shown.add("state")

@@ -108,7 +108,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         lines, until = verdict.unseen
         missing["lines"] = f"{lines} lines are in missing files, up to iteration {until}"
     if verdict.skipped:
-        missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
+        missing["after a violation"] = f"{verdict.skipped} iterations skipped up to the next state"
     if verdict.broken:
         missing["the rest of the log"] = verdict.broken
     missing["tokens without a cache"] = "a log has no engine to ask"
@@ -179,7 +179,7 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
 
 
 def end_of(log: Path) -> Trace:
-    """Return a trace of a log's end: the first violation, or else the last line.
+    """Return a trace that ends at a log's first violation, or else at the last line.
 
     Raises :class:`~slotproof.logs.format.BadLog`.
     """

@@ -17,7 +17,7 @@ from slotproof.support.files import open_stream
 
 
 class LoggedEngine(Identified):
-    """Wrapper of an engine that writes a log of the engine's run.
+    """Engine wrapper that writes a log of the engine's run.
 
     A line is written once the engine's answer is complete, so an interrupt loses at most the last
     line. A full disk ends the log but not the run: see ``problem``. Raises :class:`OSError` if the

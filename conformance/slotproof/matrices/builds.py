@@ -35,7 +35,7 @@ _NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
 
 @dataclass
 class Build:
-    """A column of the table."""
+    """A build and its results: a column of the table."""
 
     name: str
     spec: EngineSpec

@@ -56,7 +56,7 @@ class Seen:
 
 
 class Refused(Exception):
-    """Error: the build lacks a feature that the trace needs."""
+    """Error for a build without a feature that the trace needs."""
 
 
 def again(engine: Engine, trace: Trace) -> list[Iteration]:

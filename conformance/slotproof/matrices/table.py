@@ -46,7 +46,7 @@ class Table:
 
     title: str
     corner: str
-    """Head of the column of row names."""
+    """Heading of the column that has the row names."""
     columns: list[str]
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

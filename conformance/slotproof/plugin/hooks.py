@@ -33,8 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     configs = "configuration by name, repeatable (default: all without server options)"
     add("config", "NAME", configs, action="append")
-    add("examples", "N", "examples over all items (default: 1400)", type=int, default=1400)
-    items = "maximum number of items per configuration, each of 10 examples or more"
+    add("examples", "N", "total examples of all items (default: 1400)", type=int, default=1400)
+    items = "maximum number of items per configuration, each with at least 10 examples"
     add("parts", "N", f"{items} (default: 5)", type=int, default=5)
     add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
     add("profile", "NAME", "override the profile that the engine reports")
@@ -102,7 +102,7 @@ def asked_for(config: pytest.Config) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the suite until an engine is named. With an engine, ignore the rest of the package."""
+    """Ignore the suite until an engine is named. With an engine, ignore all other package files."""
     path = collection_path.resolve()
     if config.getoption("--slotproof-engine") is None:
         return path == MODULE or None
@@ -111,7 +111,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Create an item per configuration and part."""
+    """Create one pytest item per part of each configuration."""
     if "slotproof_part" in metafunc.fixturenames:
         from slotproof.plugin.part import parts
 

@@ -53,7 +53,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Part:
-    """Some examples in one configuration, searched as `slotproof run` does."""
+    """A share of the examples in one configuration, run as `slotproof run` runs examples."""
 
     spec: str
     config: str

@@ -20,12 +20,12 @@ class Summary:
         self.engine = self.profile = ""
         self.failed = False
         self.run, self.planned = Counter[str](), Counter[str]()
-        """Numbers of examples that ran, and that were planned, by configuration."""
+        """Number of examples that ran, and number of planned examples, by configuration."""
         self.count, self.passed, self.by_choice = Counter[str](), Counter[str](), Counter[str]()
         self.offered, self.reached = set[str](), set[str]()
         self.missing: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        """Reason for each configuration that the engine refuses."""
+        """Reasons why the engine refuses configurations, by configuration."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add an item's results. pytest calls this in the main process, also for workers' items."""
@@ -55,7 +55,7 @@ class Summary:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a session without examples, or in strict mode a session with transitions not
+        """Fail a session that ran no example. In strict mode, also fail if a transition was not
         reached."""
         worker = hasattr(session.config, "workerinput")
         lacking = self.never() if self.engine else self.refused

@@ -20,7 +20,7 @@ class Build:
     """Release with the same Python files as this build. Empty if no release matches, or if the
     files were not compared. None if the engine has no releases."""
     label: str = ""
-    """Name given to the build by the user."""
+    """Name that the user gave to the build."""
     commit: str = ""
     """Commit of the source tree. Ends in ``+modified`` if files differ from that commit."""
     fingerprint: str = ""
@@ -32,7 +32,7 @@ class Build:
 
     @property
     def title(self) -> str:
-        """Name and number of the build, as printed everywhere.
+        """Name of the build with its label or version, as all output prints it.
 
         >>> Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23").title
         'sglang 0.5.23'

@@ -13,7 +13,7 @@ from slotproof.protocol.snapshot import Hashed
 from slotproof.support import bounds
 
 Command: TypeAlias = dict[str, Any]
-"""Command in memory: a dictionary with the fields of one of the types below."""
+"""Command as a dictionary, with the fields of a type in ``_TYPES``."""
 
 Tokens = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
 Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]

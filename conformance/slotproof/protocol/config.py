@@ -44,7 +44,7 @@ class EngineConfig:
     overlap: bool = False
     """The scheduler launches a batch before the previous result is known, as SGLang does."""
     loan_publishes: bool = False
-    """A turn publishes KV even while its slot is on loan. The next three fields are vLLM's, too."""
+    """A turn publishes KV while its slot is on loan. vLLM sets this field and the next three."""
     drops_last: bool = False
     """The history of a session lacks the last token of each answer."""
     queues_turns: bool = False
@@ -53,9 +53,9 @@ class EngineConfig:
     """KV that a decoding round allocated past the end of a turn stays with the turn's slot."""
     priority: bool = False
     """Requests have priorities, derived from their names. Important requests preempt others. This
-    field and all below are server options: see :data:`OPTIONS`."""
+    field and all later fields are server options: see :data:`OPTIONS`."""
     queue: Annotated[int, Field(ge=0, le=bounds.ACTORS)] = 0
-    """Largest number of waiting requests. The engine ends each further request. 0: no limit."""
+    """Largest number of waiting requests. The engine ends every request above it. 0: no limit."""
     waiting_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
     """Longest wait of a request in seconds. 0: no limit. The next field limits its running time."""
     running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
@@ -72,8 +72,8 @@ class EngineConfig:
     own_timeouts: bool = False
     """Each session has its own timeout: see :meth:`timeout_of`."""
     branching: bool = False
-    """A request without a session is a turn in a session that has no slot. The engine builds its
-    prompt from earlier prompts."""
+    """A request without a session is a turn in a session that has no slot. The engine builds the
+    request's prompt from earlier prompts."""
 
     def __post_init__(self) -> None:
         SOME.demand(vars(self), BadConfig)
@@ -83,10 +83,10 @@ class EngineConfig:
                 raise BadConfig(f"{name}={tokens} is no multiple of page_size={self.page_size}")
         if self.total_tokens < self.page_size:
             raise BadConfig(
-                f"total_tokens={self.total_tokens} is smaller than one page of {self.page_size}"
+                f"total_tokens={self.total_tokens} is less than one page of {self.page_size} tokens"
             )
         if bool(self.window) != bool(self.swa_tokens):
-            raise BadConfig("window and swa_tokens come together: both 0, or both not")
+            raise BadConfig("window and swa_tokens come together: both 0, or both positive")
 
     @property
     def mode(self) -> str:
@@ -113,7 +113,7 @@ class EngineConfig:
         return [name for name in OPTIONS if getattr(self, name)]
 
     def timeout_of(self, session: str) -> int:
-        """Return the seconds without a turn after which the engine may close a session. 0: never.
+        """Return the idle time, in seconds, after which the engine may close a session. 0: never.
 
         >>> [EngineConfig(timeout=20, own_timeouts=True).timeout_of(f"s{n}") for n in (1, 2, 3)]
         [60, 20, 40]
@@ -137,7 +137,7 @@ class EngineConfig:
         return f"page size {self.page_size}, pool of {pools}{options}"
 
     def too_large(self) -> str | None:
-        """Return the reason why a file's configuration is too large to be built, or None."""
+        """Return the reason why a configuration from a file is too large to build, or None."""
         for name in ("total_tokens", "swa_tokens"):
             if getattr(self, name) > bounds.BUILT_TOKENS:
                 return f"{name}={getattr(self, name)} is more than {bounds.BUILT_TOKENS}"
@@ -147,7 +147,7 @@ class EngineConfig:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as ``reset`` sends it. Newer fields at defaults are omitted.
+        """Return the configuration as ``reset`` sends it, without newer fields at their default.
 
         >>> "overlap" in EngineConfig().to_json(), EngineConfig(overlap=True).to_json()["overlap"]
         (False, True)
@@ -171,9 +171,9 @@ CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "
 _names = list(EngineConfig.__annotations__)
 OPTIONS = tuple(_names[_names.index("priority") :])
 """Server options that hold back, delay or end requests. With an option, the engine makes the same
-transitions at other times. The engine then names the option in the snapshot's ``options``."""
+transitions at other times, and names the option in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
-"""Fields added to the protocol later. An engine gets them only if its capabilities list them."""
+"""Fields added to the protocol later. An engine gets a field only if its capabilities list it."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
 _told = {name: NotRequired[kind] if name in LATER else kind for name, kind in _fields.items()}

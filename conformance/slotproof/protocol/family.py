@@ -47,10 +47,10 @@ class Recipe:
     shared_mb: int
     release_mb: int
     keeps: tuple[str, ...] = ()
-    """File endings that a CPU run needs. A release's other files are removed. Empty: keep all."""
+    """Endings of files that a CPU run needs. All other files are removed. Empty: keep all."""
 
     def shared(self, version: str) -> str:
-        """Return the name of the folder of shared packages, given a version of Python.
+        """Return the name of the shared packages' folder for a version of Python.
 
         >>> Recipe(("torch==2",), (), 1, 1).shared("3.11")
         'shared-ca942656-py3.11'
@@ -66,15 +66,15 @@ class Harness:
     parts: tuple[Path, ...]
     """Files that make up the script, in order."""
     arguments: Mapping[str, str]
-    """Name of the configuration field that gives each argument of the script's engine."""
+    """Name of the configuration field for each argument of the script's engine."""
     unlike: Callable[[Played], str | None]
-    """Function that returns why the harness can't have a trace's configuration, or None."""
+    """Function that returns why the harness can't use a trace's configuration, or None."""
     lacks: Callable[[Played, int], str | None]
     """Function that returns why the harness can't run the trace's command at an index, or None."""
     refuses: Callable[[Played, Command], str | None]
     """Function that returns why the engine's front end refuses a request that fits, or None."""
     words: Mapping[str, str]
-    """Names in the engine's source for ``max_new`` and for the commands that the harness calls."""
+    """Names that the engine's source uses for ``max_new`` and for the harness's commands."""
     also: Callable[[Played], dict[str, Any]] = lambda _: {}
     """Function that returns further arguments of the script's engine, by name."""
     sent: Callable[[Played, int], Command | None] = lambda trace, index: trace.rows[index].command
@@ -149,7 +149,7 @@ def requirements(text: str) -> tuple[str, ...]:
 
 
 def _script(part: str) -> Path:
-    """Return the path of a harness file. A checkout has it beside the findings' scripts."""
+    """Return the path of a harness file. In a checkout, it is beside the findings' scripts."""
     package = Path(__file__).parents[1]
     inside = package / part.replace("-", "_")
     return inside if inside.is_file() else package.parents[1] / "docs" / "findings" / part

@@ -1,4 +1,4 @@
-"""Messages to a driver and its answers. Each is one line of JSON."""
+"""Messages to a driver, and its answers. A message or an answer is one line of JSON."""
 
 from __future__ import annotations
 

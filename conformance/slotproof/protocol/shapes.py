@@ -1,7 +1,7 @@
 """Types of all data from outside. Pydantic checks the data strictly.
 
-Messages, snapshots, logs, traces and baselines are defined only by these types. The JSON Schemas in
-the documents are made from the types. Valid data stays as it is: plain dictionaries and lists.
+Messages, snapshots, logs, traces and baselines are defined only by Pydantic types. The types also
+give the JSON Schemas in the documents. Valid data stays as it is: plain dictionaries and lists.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Shape:
 def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any:
     """Return the type of a dictionary in one of several forms. The field ``tag`` chooses the form.
 
-    ``titles`` names a form in the JSON Schema. ``{}`` in it stands for the form's value of ``tag``.
+    ``titles`` is the pattern of the titles: the value of ``tag`` in each form replaces ``{}``.
     """
     forms: list[Any] = []
     for name, fields in types.items():

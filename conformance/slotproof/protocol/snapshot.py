@@ -19,7 +19,7 @@ from slotproof.protocol.shapes import Count, Hash, Int, Ints, Name, Shape, Text,
 from slotproof.support import bounds
 
 Sequence = Strict(False)
-"""Option of a type. A list of the right length is accepted, because JSON has no tuples."""
+"""Option of a tuple type. A list of the right length is accepted, because JSON has no tuples."""
 Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
 """Event: transition, session, request, parameters. In JSON, an event is a list of four items."""
 Pair = Annotated[tuple[Int, Int], Sequence]
@@ -30,7 +30,7 @@ POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
 class PoolFigures(TypedDict):
-    """Terms of a pool. ``evicted``: tokens evicted from the prefix tree since the reset."""
+    """Numbers of tokens in a pool. ``evicted``: tokens evicted from the tree since the reset."""
 
     total: Count
     available: Int
@@ -120,7 +120,7 @@ Requests = Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
 
 @shape
 class Figures(TypedDict):
-    """Terms of a pool, as the engine's own check last computed them."""
+    """Numbers of tokens in a pool, as the engine's own check last computed them."""
 
     available: Int
     evictable: Int
@@ -179,7 +179,7 @@ Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 @shape
 class Lookup(TypedDict):
-    """Pairs of key and page. ``finds``: the engine's hash map. ``holds``: keys computed from KV."""
+    """Pairs of key and page. ``finds``: the engine's hash map. ``holds``: keys hashed from KV."""
 
     finds: Pairs
     holds: Pairs
@@ -228,8 +228,8 @@ SNAPSHOTS = Shape("snapshots", Snapshots)
 def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     """Return one line about a contradiction between parts of the snapshot, or None.
 
-    A valid snapshot without a contradiction can be judged. An exception while judging is then a bug
-    of slotproof.
+    A valid snapshot without a contradiction can be judged. An exception while judging such a
+    snapshot is a bug of slotproof.
 
     >>> from slotproof.lockstep.referee import empty_snapshot
     >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
@@ -237,7 +237,7 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     'rows/total is 4000000000, more than 1000000'
     """
     if snapshot["pools"] and config.window and "swa" not in snapshot["pools"]:
-        return "there is a sliding window, and no pool “swa”"
+        return "the configuration has a sliding window, but the pool “swa” is missing"
     rows = snapshot["rows"]["total"]
     if rows > bounds.ROWS_SHOWN:
         return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"

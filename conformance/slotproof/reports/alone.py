@@ -72,7 +72,7 @@ def finding(view: View) -> Iterator[str]:
 
 
 def scrubbed(said: str) -> str:
-    """Return the text with this machine's file paths shortened.
+    """Return the text, in which this machine's file paths are shortened.
 
     >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
     "No such file: 'sglang/a.py', 1/2 of s1"
@@ -91,7 +91,7 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
     harness = _HARNESSES.get(name)
     if harness is None or trace.recorded is not None:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
-        raise NoForm(f"only traces of {' and '.join(_HARNESSES)} have one; this trace is of {of}")
+        raise NoForm(f"only traces of {' and '.join(_HARNESSES)} have scripts; this one is of {of}")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):
@@ -102,7 +102,7 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
 
 
 def calls(trace: Record) -> list[str | None]:
-    """Return a call per command, None for a command without a call. Raises :class:`NoForm`."""
+    """Return each command's call, or None if the command has no call. Raises :class:`NoForm`."""
     _, harness = harness_of(trace)
     return [_call(trace, index, harness) for index in range(len(trace.rows))]
 

@@ -58,7 +58,7 @@ class Frame(NamedTuple):
 def crashed_at(trace: Record, violation: Violation) -> str:
     """Return a crash's place, as ``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``.
 
-    Return "" if the place is unknown, and if the driver sent garbage or nothing: that is no crash.
+    Return "" for an unknown place, or if the driver did not crash but sent garbage or nothing.
     """
     if violation.clause != "INV-ALIVE.crash" or violation.fault not in (None, "death"):
         return ""

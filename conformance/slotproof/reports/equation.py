@@ -74,7 +74,7 @@ class Pool:
     """True if the profile lets the engine's own check count KV on loan as held."""
 
     def odd(self, term: str) -> bool:
-        """Return True if check and ownership differ in the term, and the profile forbids that."""
+        """Return True if check and ownership differ in the term against the profile's rule."""
         own, said = self.owned, self.reported
         if own is None or said is None or own.terms[term] == said.terms[term]:
             return False
@@ -83,7 +83,7 @@ class Pool:
 
     @property
     def sums(self) -> list[Sum]:
-        """Equations that are known."""
+        """Known equations of the pool."""
         return [side for side in (self.owned, self.reported) if side is not None]
 
     @property
@@ -93,7 +93,7 @@ class Pool:
 
     @property
     def lines(self) -> list[str]:
-        """Equations as text, the check's first. If the two differ, each line names its source."""
+        """Equations as text, the check's first. If both equations differ, each names its source."""
         own, said = str(self.owned or ""), str(self.reported or "")
         if own and said and own != said:
             return [f"{said} (the engine's check)", f"{own} (by ownership)"]

@@ -53,7 +53,7 @@ def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str)
 
 
 def document(trace: Trace) -> dict[str, Any]:
-    """Return the trace as JSON: its ITF document and the transitions to look at."""
+    """Return the trace as JSON: its ITF document and the suspected transitions."""
     where = [suspect.to_json() for suspect in suspects(View(trace))]
     return {**itf.to_itf(trace), "where_to_look": where}
 

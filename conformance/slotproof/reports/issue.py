@@ -23,7 +23,7 @@ NO_CLIENTS = {
     "retract": "the server retracts when memory is short, or on a pause in mode “retract”",
     "accept": "the draft tokens decide how many tokens a decoding round accepts",
 }
-"""Commands that no client can send, each with the situation in which a server does the same."""
+"""Commands that no client can send, each with the situation in which a server acts so by itself."""
 
 
 @dataclass(frozen=True)

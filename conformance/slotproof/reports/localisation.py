@@ -36,7 +36,7 @@ class Suspects:
 
     why: str
     how: str
-    """Relation of the symptom to the transitions, printed before them, such as ``written by``."""
+    """Words between the symptom and the transitions' names, such as ``written by``."""
     events: tuple[str, ...]
     """Transitions with their requests, as ``T-REJECT r2``, in order and without repetition."""
     also: tuple[str, ...] = ()
@@ -103,12 +103,12 @@ def _field(why: str, name: str, events: list[Event]) -> Iterator[Suspects]:
     writes = [_writes(event, name) for event in events]
     if not any(writes):
         if events:
-            yield Suspects(why, "none of these may change the field, but one did:", _names(events))
+            yield Suspects(why, "the field was wrongly changed by one of:", _names(events))
         return
     at = len(writes) - 1 - writes[::-1].index(True)
     (writer,), after = _names([events[at]]), _names(events[at + 1 :])
     if after:
-        yield Suspects(why, f"{writer} wrote the field wrongly, or one of these undid it:", after)
+        yield Suspects(why, f"{writer} wrote a wrong value, or the field was changed by:", after)
     else:
         yield Suspects(why, "written by", (writer,))
 
@@ -121,7 +121,7 @@ def _guards(view: View) -> Iterator[Suspects]:
         formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
         words = guard_words(known.id, violation.guard or "")
         why = f"{violation.detail}: {words} ({formula})" if words else violation.detail
-        yield Suspects(why, "the spec does not allow this transition here:", (known.id,))
+        yield Suspects(why, "the spec does not allow this transition in this state:", (known.id,))
 
 
 def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
@@ -139,7 +139,7 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             {"INV-CONTENT.stamp"},
             _fills,
             "lengths and counts are right, but the KV is wrong or belongs to another request",
-            "one of these wrote the KV, or pointed the row to it:",
+            "one of these transitions wrote the KV, or pointed the row to it:",
         ),
         (
             {"INV-CONTENT.tokens"},
@@ -151,7 +151,7 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             {"INV-OWNER", "INV-BACKED", "INV-LOCK"},
             _moves,
             "every length and count is right, but a page has the wrong owner",
-            "one of these took or released a wrong page or lock:",
+            "one of these transitions took or released a wrong page or lock:",
         ),
     )
     for invariants, moves, why, how in looks:
@@ -177,13 +177,13 @@ def _fills(event: Event) -> bool:
 
 
 def _samples(event: Event) -> bool:
-    """Return True if the event appends tokens to the output, instead of setting its length."""
+    """Return True if the event appends output tokens, instead of setting the output's length."""
     known = TRANSITIONS[event["transition"]]
     return _writes(event, req.output.name) and known.becomes(req.output) is None
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
-    """Return True if the event is about the differing actor, or rejects a turn of that session."""
+    """Return True if the event is about the differing actor, or rejects a turn of its session."""
     request, session = event.get("request"), differs.get("session")
     if session is None:
         return bool(request == differs["rid"])

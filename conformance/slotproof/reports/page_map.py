@@ -18,7 +18,7 @@ SINGLY = 160
 
 FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = TERMS
 LOST, SHARED, STALE = "lost", "shared", "stale"
-"""Wrong pages: without an owner, with two owners, or read by a row although no lock protects it."""
+"""Kinds of wrong page: without an owner, with two owners, or read by a row without a lock."""
 _LABELS = {EVICTABLE: "tree", PROTECTED: "lock", LOST: "?"}
 
 
@@ -66,7 +66,7 @@ class Cell:
 
 
 def state_of(cell: Cell, count: int) -> str:
-    """Return a predicate with the owners and readers of ``cell``, for a subject of some pages."""
+    """Return the end of a sentence about ``count`` pages: the owners and readers of ``cell``."""
     belong = "belongs" if count == 1 else "belong"
     it, they = ("it", "it") if count == 1 else ("them", "they")
     readers = f"{names(cell.readers)} {'read' if len(cell.readers) > 1 else 'reads'} {it}"
@@ -83,9 +83,9 @@ class Holding:
     pages: str
     count: int
     reads: str
-    """Pages of the prefix tree read by the owner's row and protected by a lock."""
+    """Pages of the prefix tree that the owner's row reads and a lock protects."""
     strays: str
-    """Pages read by the owner's row that no lock protects."""
+    """Pages that the owner's row reads although no lock protects the pages."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class PageMap:
 
 
 class _TooMany(Exception):
-    """Signal that the maps have more cells than slotproof draws."""
+    """Signal that the page maps have more cells than slotproof draws."""
 
 
 _Owner = tuple[Holder, str]
@@ -174,8 +174,8 @@ def _few(cells: int) -> None:
 
 
 def _whole(owned: Iterable[Run], size: int) -> Run | None:
-    """Return the first and last page of the pool. Engines number pages from 0 or 1. Unless only one
-    numbering fits, return the range of the owned pages, or None if the range exceeds the pool."""
+    """Return the first and last page of the pool. Engines number pages from 0 or 1. If the owned
+    pages do not decide, return their range, or None if the range exceeds the pool."""
     if not owned:
         return None
     low, high = min(first for first, _ in owned), max(last for _, last in owned)
@@ -239,8 +239,8 @@ def _holdings(
 def _groups(
     stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]
 ) -> list[tuple[list[Run], int]]:
-    """Return each cell's page runs, and a stretch index that gives the cell's history. A small pool
-    has a cell per page, a large pool one per history. Unowned pages outside a pool are left out."""
+    """Return each cell's page runs, and a stretch index that gives the cell's history. A cell is a
+    page in a small pool, a history in a large pool. Unowned pages outside a pool are left out."""
     owned = {index for iteration in seen for index in iteration.owned}
     low, high = whole or (1, 0)
     drawn = [i for i, (first, _) in enumerate(stretches) if low <= first <= high or i in owned]

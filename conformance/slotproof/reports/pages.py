@@ -26,7 +26,7 @@ from slotproof.support.terminal import plain
 from slotproof.traces.record import place
 
 MOST = 400
-"""Maximum number of steps in an HTML file, so that browsers can open it. The last steps remain."""
+"""Maximum number of last steps that an HTML file shows, so that browsers can open the file."""
 
 
 def html(view: View, path: str = "TRACE") -> str:
@@ -77,7 +77,7 @@ def _rendered(template: str, view: View, again_of: str, **values: Any) -> str:
 
 
 def _sums(step: Step) -> Iterator[tuple[str, Sum]]:
-    """Yield the equations of a step, each with a label that distinguishes it from the others."""
+    """Yield the equations of a step, each with a label that no other equation of the step has."""
     for pool in step.pools if step.ran and not step.frame.carried else ():
         name = [pool.name] if len(step.pools) > 1 else []
         if pool.owned:

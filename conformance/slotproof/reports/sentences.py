@@ -48,8 +48,8 @@ def headline(view: View) -> str:
 
 
 def _in_flight(view: View) -> str:
-    """Return a sentence that says if only the engine or only the spec has a turn in flight. Return
-    "" if both agree."""
+    """Return a sentence if only the engine, or only the spec, has a turn in flight. Otherwise
+    return ""."""
     for at in view.steps[-1].differs:
         if at.get("variable") == "session.inflight" and "engine" in at:
             if at["engine"]:
@@ -95,8 +95,8 @@ def kind(view: View) -> str:
 
 
 def whose(view: View) -> list[str]:
-    """Return a line with the history of each page that has two owners, has no owner, or is read
-    without protection."""
+    """Return the history, in one line, of each page that has two owners or none, or is read without
+    protection."""
     again = view.trace.not_afresh
     lines = [f"The finding {again}."] if again else []
     last = view.steps[-1]

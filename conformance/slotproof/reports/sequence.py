@@ -20,7 +20,7 @@ _WAYS = {
     Move.LOCK: ("tree", "turn"),
     Move.EVICT: ("tree", "pool"),
 }
-"""Source and target of the arrow for a memory move. A transition's first listed move counts."""
+"""Source and target of an arrow, by memory move. The first move that a transition has decides."""
 
 
 def _way(transition: Transition) -> tuple[str, str]:
@@ -55,7 +55,7 @@ class Arrow:
     label: str
     """Name of a transition, such as ``T-EXTEND``, or a message to a client."""
     note: str = ""
-    """Request and session of the event, and its parameters."""
+    """Request, session and parameters of the event."""
     sentence: str = ""
     """The transition's sentence in the spec."""
     reasons: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from slotproof.traces.frames import ACTORS
 from slotproof.traces.record import Row, rows_of
 
 _NUMBERING = {"row"}
-"""Fields with numbers that each build may assign in its own way."""
+"""Fields whose numbers differ between builds without meaning."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """A command with different results. ``aspects`` has both sides' text by aspect, "" for none."""
+    """A command with different results. ``aspects`` maps an aspect to both sides' texts."""
 
     index: int
     aspects: dict[str, tuple[str, str]]

@@ -119,7 +119,7 @@ def as_if(trace: Record) -> str:
 def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
     """Yield a line per command, followed by lines with its transitions and the changed values.
 
-    ``before`` is the number of earlier commands not shown. ``previous`` is the row of the last one.
+    ``before`` is the number of earlier commands, not shown. ``previous`` is the last earlier row.
     """
     previous = previous or Row({})
     for number, row in enumerate(rows, before + 1):

@@ -20,7 +20,7 @@ from slotproof.traces.record import Record
 
 
 class Trace(Record):
-    """A trace. ``str`` gives its text, and a notebook shows its HTML page.
+    """A trace. ``str`` gives the trace's text, and a notebook shows its HTML page.
 
     ``engine`` is the name and version reported by the engine. ``spec`` is the ``--engine``
     argument. ``rows`` are the commands with their results.

@@ -43,7 +43,7 @@ class Actor:
 
 @dataclass
 class Step:
-    """Row of a report: an iteration, or a command that ran none. ``View`` sets the last fields."""
+    """Report row: an iteration, or a command without iterations. ``View`` sets the last fields."""
 
     index: int
     """Index of the step in the trace, from 0."""
@@ -209,7 +209,7 @@ class View:
 
 
 def _writes(violation: Violation, names: list[str]) -> bool:
-    """Return True if the named transition writes the variable. A count may have no other writer."""
+    """Return True if the violation's transition writes the variable, and alone if it is a count."""
     moves = {
         name
         for name in names

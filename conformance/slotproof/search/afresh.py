@@ -1,4 +1,4 @@
-"""Replay of findings: each in a fresh process that has run no earlier example."""
+"""Replay of findings. Each finding gets a new process, which has run no example before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tried(
 
 
 def _shows(spec: EngineSpec, finding: Finding, after: bool = False) -> bool:
-    """Return True if the finding reproduces. ``after``: run the preceding example first."""
+    """Return True if the finding reproduces. ``after``: replay its preceding example first."""
     trace = finding.trace
     if after and not finding.before:
         return False

@@ -3,7 +3,7 @@
 Bugs occur where two or three features meet. ``FEATURES`` lists the levels of each feature.
 ``FIELDS`` computes fields of a configuration from levels. ``CONSTRAINTS`` excludes combinations of
 levels. An array of strength two has each possible pair of levels in at least one configuration. An
-array of strength three has each possible triple.
+array of strength three has each possible triple of levels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = {2: "pairs", 3: "triples"}
 """Name of an array, by strength. The configurations of ``pairs`` are ``pairs-01``, …"""
 
 WAYS = tuple(sorted(CHOSEN - {"overlap"}))
-"""Choices of vLLM's profile. An engine makes all of them, or none."""
+"""Choices of vLLM's profile. An engine makes all of these choices, or none."""
 FEATURES: dict[str, Levels] = {
     "page_size": (1, 4, 16),
     "pool": ("roomy", "context", "context - page", "context + page"),
@@ -89,8 +89,8 @@ FIELDS: dict[str, Callable[..., Any]] = {
     "chunk": chunk_tokens,
     "rows": lambda max_running, spare_rows: max_running + spare_rows,
 }
-"""Functions that compute configuration fields from features. A function's parameters name its
-features. A feature that no function uses is itself a field."""
+"""Functions that compute configuration fields from features. Each parameter of a function is the
+name of a feature. A field without a function takes its value from the feature with its name."""
 
 
 CONSTRAINTS: tuple[Callable[..., bool], ...] = (
@@ -100,11 +100,11 @@ CONSTRAINTS: tuple[Callable[..., bool], ...] = (
     lambda chunk, mixed: chunk != "none" or not mixed,
     lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,
 )
-"""Tests on levels. The tests exclude combinations that no engine can run, or that add nothing."""
+"""Tests that exclude combinations of levels that no engine can run, or that test nothing new."""
 
 
 TOGETHER = ("page_size", "window", "draft")
-"""Sizes that interact. Every array has each triple of levels of these sizes."""
+"""Features that interact. Every array has each combination of the levels of these features."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class Array:
     """Configurations of a search, with their levels."""
 
     rows: dict[str, Row]
-    """Levels by the name of the configuration."""
+    """Levels of each configuration, by the configuration's name."""
     levels: dict[str, Levels]
-    """Levels offered by the engine, by feature."""
+    """Levels that the engine offers, for each feature."""
     offered: tuple[Capabilities, ...]
 
     @property
@@ -127,7 +127,7 @@ class Array:
         return {name: every[0] for name, every in self.levels.items() if len(every) == 1}
 
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
-        """Return how many tuples of ``size`` levels ``names`` cover, and how many exist."""
+        """Return how many tuples of ``size`` levels the rows ``names`` have, and how many exist."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
         tables = [
             _table(test, self.levels) for engine in self.offered for test in constraints(engine)
@@ -164,7 +164,7 @@ def _projected(
 
 
 def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
-    """Return an array for all engines. Raises :class:`BadConfig` if they share no configuration."""
+    """Return an array for all engines. Raises :class:`BadConfig` without a shared configuration."""
     made = levels(offered[0])
     for other in offered[1:]:
         theirs = levels(other)
@@ -175,7 +175,7 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
     every = [row for row in _rows(made, offered, strength) if not _refused(row, offered)]
     if not every:
         who = "these builds share" if len(offered) > 1 else "the engine can take"
-        raise BadConfig(f"{who} no configuration: name some with --config")
+        raise BadConfig(f"{who} no configuration: name configurations with --config")
     width = max(2, len(str(len(every))))
     stem = NAMES.get(strength, "pairs")
     return Array({f"{stem}-{n:0{width}}": row for n, row in enumerate(every, 1)}, made, (*offered,))
@@ -217,7 +217,7 @@ def levels(offered: Capabilities) -> dict[str, Levels]:
 
 
 def _named(offered: Capabilities, made: Mapping[str, Levels]) -> dict[str, Levels]:
-    """Return sizes listed by the engine that no levels produce. These sizes become features."""
+    """Return sizes that the engine lists and no levels produce. These sizes become features."""
     return {
         name: _some((), values)
         for name, make in FIELDS.items()
@@ -228,7 +228,7 @@ def _named(offered: Capabilities, made: Mapping[str, Levels]) -> dict[str, Level
 
 
 def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
-    """Return wanted levels on offer. If fewer than two, add the first, middle and last offer."""
+    """Return offered levels: wanted levels, and if under two, also the first, middle and last."""
     known = list(offered)
     among = [level for level in wanted if level in known]
     if len(among) < 2:

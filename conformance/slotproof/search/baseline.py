@@ -1,8 +1,8 @@
 """A baseline: accepted findings, grouped by bug, in a file for the team's repository.
 
 A group stands for one bug and gives the reason for accepting the bug. The group lists the
-identities of the bug's findings, and the bug's traces, stored beside the file. ``slotproof gate``
-does not fail on these findings.
+identities of the bug's findings. The group also lists the bug's traces, stored beside the file.
+``slotproof gate`` does not fail on accepted findings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = rf"^[A-Za-z0-9][A-Za-z0-9._@-]{{0,{_NAME_CHARS - 1}}}$"
 
 
 class BadBaseline(ValueError):
-    """Error: a file is no baseline. The message is one line and names the wrong entry or line."""
+    """Error for a file that is no baseline. Its one-line message names the wrong entry or line."""
 
 
 @shape
@@ -68,7 +68,7 @@ class Group:
     engine: str = "*"
     seen_as: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
-    """Files, relative to the folder of the baseline."""
+    """Paths of trace files, relative to the folder of the baseline."""
 
     def covers(self, engine: str) -> bool:
         """Return True if the group's pattern matches an engine, given as name and version. Only
@@ -83,7 +83,7 @@ class Group:
         return re.fullmatch(pattern, engine, re.DOTALL) is not None
 
     def lists(self, mark: Mark) -> bool:
-        """Return True if the group lists this identity, or a stall or crash with the same message.
+        """Return True if the group lists ``mark``, or a stall or crash with its message.
 
         >>> group = Group("idle", seen_as=("INV-PROGRESS.stalled@T-REFUSE:full-idle",))
         >>> stall = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
@@ -115,7 +115,7 @@ class Baseline:
 
     groups: tuple[Group, ...] = ()
     folder: Path = field(default=Path(), compare=False)
-    """Folder of the traces."""
+    """Folder of the baseline file, to which paths of traces are relative."""
 
     def check(self) -> None:
         """Raise ``BadTrace`` if a trace can't be read, or has no violation."""

@@ -37,7 +37,7 @@ from slotproof.search.workers import Here, Workers
 from slotproof.support import interrupts
 
 Progress = Callable[[str, int, int], None]
-"""Progress callback: name of the activity, examples or replays done, number in total."""
+"""Progress callback: name of the activity, number of examples or replays done, total number."""
 
 SEARCHING = 0.7
 """Share of the remaining time that a round spends searching. The rest is reserved for shrinking."""
@@ -98,7 +98,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     """Findings that the search did not recognise as accepted, the plainest first."""
     accepted: set[str] = field(default_factory=set)
-    """Identities under which the search met accepted findings of a baseline."""
+    """Identities of the accepted findings that occurred in the search."""
     first: tuple[int, int, float] | None = None
     """Commands, examples and seconds spent up to the end of the round with the first violation."""
     replays: int = 0
@@ -136,7 +136,7 @@ class Collected:
     """Findings of a campaign by identity, and the identities that may explain later violations."""
 
     accepted: frozenset[str] = frozenset()
-    """Identities of accepted findings. The campaign does not report them."""
+    """Identities of accepted findings. The campaign does not report these findings."""
     found: dict[str, Finding] = field(default_factory=dict)
     pending: dict[str, Finding] = field(default_factory=dict)
     """Findings of the current round, not yet shrunk."""
@@ -168,7 +168,7 @@ class Collected:
             self.pending.clear()
 
     def add(self, small: Finding) -> None:
-        """Add a finding. For equal identities, prefer a minimal trace, then the shorter trace."""
+        """Add a finding. Of two with one identity, a minimal trace wins, then the shorter trace."""
         self.known.append(small.mark)
         if small.id in self.accepted:
             self.met.add(small.id)
@@ -178,7 +178,7 @@ class Collected:
         self.found[small.id] = shorter
 
     def reopen(self, ids: Iterable[str]) -> set[str]:
-        """Move findings with these identities back to ``pending``. Return the identities moved."""
+        """Move findings with these identities back to ``pending``. Return the moved identities."""
         again = set(ids) & self.found.keys()
         self.pending |= {name: self.found.pop(name) for name in again}
         return again
@@ -201,7 +201,7 @@ def _example(finding: Finding) -> tuple[str, int, str]:
 
 
 def groups(findings: Iterable[Finding]) -> list[tuple[Finding, ...]]:
-    """Return one group of findings per clause. In a group, those with few transitions are first."""
+    """Return one group of findings per clause. Findings with few transitions come first."""
     order = sorted(
         findings,
         key=lambda finding: (
@@ -227,9 +227,9 @@ def run(
 ) -> Outcome:
     """Run the plan. Ctrl-C or the time limit ends the search and returns the result so far.
 
-    ``keep`` is called with all findings, the plainest first, after each new and each shrunk
-    finding. A caller that stores them in ``keep`` loses no finding. ``workers`` run the tasks, by
-    default on ``engine`` in this process. The search ignores ``accepted`` findings.
+    ``keep`` gets all findings, the plainest first, after each new and each shrunk finding. If
+    ``keep`` stores the findings, no finding is lost. ``workers`` run the tasks. By default, the
+    tasks run on ``engine`` in this process. The search ignores ``accepted`` findings.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.protocol.config import CONFIGS
@@ -298,7 +298,7 @@ class _Campaign:
         """Findings to shrink once every configuration has run its ``FLOOR`` examples."""
 
     def stop(self) -> bool:
-        """Return True on Ctrl-C or if the time is over. Results from a journal take no time."""
+        """Return True on Ctrl-C or when out of time. Results from a journal have no time limit."""
         late = self.clock.over() and not self.workers.memory
         return interrupts.arrived() or self.workers.over or late
 
@@ -355,7 +355,7 @@ class _Campaign:
         return self.plan.floor and any(self.outcome.run[name] < FLOOR for name in self.blanks)
 
     def others(self, rest: ExampleBatch | None) -> None:
-        """Search the rest of the first finding's batch, up to ``plan.distinct`` findings."""
+        """Search the rest of the first finding's batch, up to ``plan.distinct`` findings in all."""
         for _ in range(1, self.plan.distinct or 1):
             if rest is None or self.stop():
                 return
@@ -451,7 +451,7 @@ class _Campaign:
 
 
 def possible(offered: Capabilities, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
-    """Return the configurations that the engine accepts. Store the refused ones in ``outcome``.
+    """Return the configurations that the engine accepts. Store refusals in ``outcome``.
 
     Raises :class:`EngineUnusable` if the engine refuses all configurations.
     """

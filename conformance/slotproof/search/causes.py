@@ -3,10 +3,10 @@
 A bug has many identities, because the clause violated first depends on the other events of an
 iteration. Two findings share a cause if one patch of a known bug removes both
 (:mod:`slotproof.search.patches`), but not if the patch removes only one. All remaining findings
-share a cause if the build differs in a single method from a base without these findings. Otherwise,
-crashes and stalls share a cause if their messages are equal. Other findings share a cause in three
-cases: one change of the spec explains both, the same event departs first from the spec, or clauses
-and departing variables are equal.
+share a cause if the build and a base without these findings differ in a single method. Otherwise,
+crashes and stalls share a cause if their messages are equal. Any other two findings share a
+cause in three cases. One change of the spec explains both, or one event departs first from the
+spec in both, or their clauses and departing variables are equal.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def causes(
     words: Mapping[str, str] = MappingProxyType({}),
     method: str = "",
 ) -> list[Cause]:
-    """Group findings by cause. Causes without a patch come first. Plainer causes precede others.
+    """Group findings by cause. Sort causes without a patch first, and then sort by plainness.
 
-    ``removed``: patch by identity of the finding. ``words``: description by patch. ``method``: the
-    only method in which the build differs from a build without the findings.
+    ``removed``: patch that removes a finding, by identity. ``words``: description of each patch.
+    ``method``: the only method in which the build differs from a build without the findings.
     """
     looks = {id(finding): _look(finding) for finding in findings}
 
@@ -74,7 +74,7 @@ def _event(finding: Finding) -> str:
 
 
 def _look(finding: Finding) -> tuple[object, ...]:
-    """Return the finding's clause, all violated clauses, and the variables unlike the spec's."""
+    """Return the clause, all violated clauses, and the variables that differ from the spec's."""
     shown = symptoms(finding.trace, finding.mark)
     return finding.mark.clause, shown.clauses, shown.departs
 
@@ -100,7 +100,7 @@ def _cause(
     if first.mark.what or len(members) == 1:
         return Cause(first.id, "", members)
     linked = any(one.trace.changes & other.trace.changes for one, other in combinations(members, 2))
-    why = "the same changes of the spec explain all" if linked else "all break the same clauses"
+    why = "the same spec changes explain all findings" if linked else "the same clauses are broken"
     if len({_event(finding) for finding in members}) == 1:
         why = f"{_event(first)} departs from the spec first"
     return Cause(first.id, why, members)

@@ -1,7 +1,7 @@
-"""Workers on a Ray cluster, for the same tasks. Its machines need slotproof and the build.
+"""Workers on a Ray cluster. The cluster's machines need slotproof and the build under test.
 
 Each process of the cluster starts its engine once. If a process or machine is lost, Ray runs its
-task again. Findings that the task reported before are kept. Ray is an extra (``slotproof[ray]``).
+task again. Findings reported before the loss are preserved. Ray is an extra (``slotproof[ray]``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STORE_BYTES = 200 << 20
 _CONNECT = 5.0
 """Timeout for a cluster's answer, in seconds."""
 _ASKED = 0.5
-"""Seconds between two checks of a worker for a request to stop."""
+"""Interval in seconds at which a worker checks for a request to stop."""
 
 
 class Mailbox:

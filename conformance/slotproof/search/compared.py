@@ -51,7 +51,7 @@ class Part:
 
 def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -> list[Part]:
     """Return the parts of a gate. The first part decides the verdict. The gate has only one part if
-    the user has ``chosen`` the patches, or the engine has none."""
+    the user has ``chosen`` the patches, or no patches exist."""
     if chosen or not words_of(spec.text):
         return [Part("", spec, base, plan)]
 
@@ -111,7 +111,7 @@ def look(
 
 @dataclass
 class Compared:
-    """Results of one part of a gate: the build's, and the base's if the part has a base."""
+    """Results of one part of a gate, for the build, and for the base if the part has one."""
 
     part: Part
     head: Looked
@@ -158,7 +158,7 @@ def kept_in(out: Path, spec: EngineSpec, seed: int) -> Folder:
 
 def new(parts: Sequence[Looked]) -> list[Cause]:
     """Return the causes of the new findings of all parts. If two parts have a finding with one
-    identity, the first part's stays. Its build has all patches, so its bug has no patch."""
+    identity, the first part's finding stays. Its build has all patches, so no patch removes it."""
     findings: dict[str, Finding] = {}
     removed: dict[str, str] = {}
     words: dict[str, str] = {}
@@ -191,8 +191,8 @@ def against(
     folder: Folder,
     tell: Progress = lambda *_: None,
 ) -> None:
-    """Replay the head's new and unjudged findings on the base. Accept findings that reproduce
-    there. Other findings come from the changes in the head, ``spec``."""
+    """Replay the head's new and unjudged findings on the base. Accept findings that the base
+    reproduces. The changes in the head, ``spec``, cause all other findings."""
     if interrupts.arrived() or all(judgement.group for judgement in head.judged):
         return
     with closing(base.open()) as engine, interrupts.noted():
@@ -209,7 +209,7 @@ def against(
 
 
 def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) -> None:
-    """Try patches of known bugs on findings without a group. ``on_base``: a base exists."""
+    """Try patches of known bugs on findings without a group. ``on_base``: the gate has a base."""
     if interrupts.arrived() or all(judgement.group for judgement in looked.judged):
         return
     gate = looked.gate

@@ -1,8 +1,8 @@
 """Drawn requests, and the lookup of their tokens when a request is sent.
 
-A prompt may copy an earlier prompt or answer, and a stop token may come from an earlier answer.
-Such a reference is drawn as "the last text but two, up to one token past its second KV page". The
-tokens are looked up when the request is sent. So the draw does not depend on the engine.
+A prompt may copy an earlier prompt or answer, and a stop token may come from an earlier answer. A
+copy is drawn as "the last text but two, up to one token past its second KV page". The tokens are
+looked up when the request is sent. So the draw does not depend on the engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy, builds, integers, one_of, samp
 from slotproof.protocol.config import EngineConfig
 
 SESSIONS = ("s1", "s2", "s3")
-"""Session names. With more, two events rarely share a session: eight names missed a pair."""
+"""Session names. Eight names were too many: two events rarely shared a session."""
 FAMILIES = 3
 """Number of prompt families. Prompts of a family share a prefix, and so hit the prefix tree."""
 LARGE = 8
@@ -55,22 +55,22 @@ class Text:
 
 
 class Copy(NamedTuple):
-    """Copy of an earlier text with a new end. ``back``: how many texts to go back from the last."""
+    """Copy of an earlier text with a new end. ``back``: number of texts after the original."""
 
     back: int
     pages: int
     past: int
-    """Tokens copied beyond ``pages`` whole pages. -1: the copy ends one token before that point."""
+    """Tokens copied beyond ``pages`` whole pages. -1: the last whole page lacks its last token."""
     then: str
-    """How the copy ends. ``other``: one token changes. ``swapped``: two tokens trade places. After
+    """End of the copy. ``other``: one token changes. ``swapped``: two tokens trade places. After
     the change, the original continues. ``family``: tokens of a family follow."""
 
 
 class Limit(NamedTuple):
-    """Length of a turn at a limit, or slightly off it, including the tokens to generate."""
+    """Length of a turn, including the tokens to generate: at, slightly above or below a limit."""
 
     of: str
-    """``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller of these limits."""
+    """Limit: ``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller limit."""
     over: int
 
 
@@ -127,7 +127,7 @@ class Again(NamedTuple):
     otherwise: int
     """Stop token to use if no earlier prompt fits."""
     other: str = ""
-    """Place of ``otherwise``: ``before`` or ``after`` the stop token. Empty: it is left out."""
+    """Place of ``otherwise``: ``before`` or ``after`` the stop token. Empty: not sent."""
 
     def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], list[int]] | None:
         """Return the whole prompt and the stop tokens for a session with history ``past``.
@@ -146,7 +146,7 @@ class Again(NamedTuple):
 
 
 def conversations(texts: Sequence[Text]) -> list[tuple[Text, Text]]:
-    """Return pairs of texts: the second continues the first, or the first without its last token.
+    """Return pairs of texts. The second begins with the first, or with all but its last token.
 
     >>> first, other = Text([1], [8, 9]), Text([1, 8, 9, 2], [5])
     >>> conversations([other, first]) == [(first, other)]
@@ -204,7 +204,7 @@ _hows = sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
 
 
 def prompts(lengths: SearchStrategy[int], families: SearchStrategy[int]) -> SearchStrategy[Prompt]:
-    """Draw prompts. Of nine, four copy a text, four have the drawn length, one is at a limit."""
+    """Draw prompts: four of nine copy a text, four have the drawn length, and one is at a limit."""
     return builds(Prompt, families, lengths, _hows)
 
 

@@ -1,8 +1,8 @@
 """The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
 The seed, the batch and the configuration determine the examples. The engine's behaviour has no
-influence on them (:mod:`slotproof.search.rules`). So a batch cut short can resume: examples that
-were run before are drawn again, but not run again. Only this module starts Hypothesis.
+influence on the examples (:mod:`slotproof.search.rules`). So a batch cut short can resume: examples
+that were run before are drawn again, but not run again. Only this module starts Hypothesis.
 """
 
 from __future__ import annotations

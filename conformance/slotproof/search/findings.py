@@ -1,16 +1,16 @@
 """Identity of a finding: the violated clause, and the transition that broke it.
 
 The same violation with another seed, in another configuration or in a longer trace is the same
-finding. The clause comes from the :func:`lead` violation. The transition is the first available of:
+finding. The clause comes from the :func:`lead` violation. The transition is the first that exists:
 
 - the violation's own transition, if lockstep names it
 - the first transition of the iteration that the spec does not allow: a guard fails, or a step
   invariant breaks
 - the last transition of the breaking iteration that is not part of every request
-  (:data:`ORDINARY`), or simply the last. Submit, restore, extend gives ``T-RESTORE``.
-  Submit, match, extend gives ``T-EXTEND``. A turn also restores after a retraction, so retract,
-  restore, extend gives ``T-RETRACT``, unless only the reporting is wrong. For a violation about
-  one session, only transitions of that session count
+  (:data:`ORDINARY`), or else its last. The sequence submit, restore, extend gives ``T-RESTORE``.
+  The sequence submit, match, extend gives ``T-EXTEND``. A turn also restores after a retraction, so
+  the sequence retract, restore, extend gives ``T-RETRACT``, unless only the reporting is wrong. For
+  a violation about one session, only transitions of that session count
 - the command, if the iteration had no transition, or the engine reports none
 - ``event``, if an event names no existing transition: an engine's own event name must not enter
   an identity, because identities are part of file names and of baselines
@@ -19,9 +19,9 @@ finding. The clause comes from the :func:`lead` violation. The transition is the
 
 The *shortest* trace gives the identity, because each transition in its breaking iteration is
 necessary. While a trace shrinks, no earlier finding may explain it (:meth:`Mark.explains`). The
-shrunk trace is a separate finding, unless dropping more commands makes it an earlier finding's. A
-longer example has more transitions in its breaking iteration. The example counts as the same
-finding if these transitions include those of the short trace.
+shrunk trace is a separate finding, unless dropping more commands gives the trace of an earlier
+finding. A longer example has more transitions in its breaking iteration. The example counts as the
+same finding if these transitions include those of the short trace.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LONGEST = 60
 
 
 def lead(violations: Iterable[Violation]) -> Violation:
-    """Return the violation that names a finding: the first not about reporting, else the first."""
+    """Return the first violation that is not about reporting. If all are, return the first."""
     return min(violations, key=lambda violation: violation.reporting)
 
 
@@ -74,7 +74,7 @@ class Mark:
 
     clause: str
     transitions: tuple[str, ...]
-    """Transitions of the breaking iteration in order, or only the culprit named by lockstep."""
+    """Transitions of the breaking iteration in order, or only the transition named by lockstep."""
     command: str
     what: str = ""
     """Message of a crash without numbers and names, or the resource that a stall waits for. Traces
@@ -130,8 +130,8 @@ class Mark:
     def explains(self, other: Mark) -> bool:
         """Return True if ``other`` may be the same finding, seen with more transitions.
 
-        If all own transitions are ordinary, all transitions of ``other`` must be ordinary. If all
-        own transitions are in :data:`LATER`, ``other`` must not be about a retracted turn.
+        If this identity has only ordinary transitions, ``other`` must have only ordinary ones. If
+        all its transitions are in :data:`LATER`, ``other`` must not be about a retracted turn.
         """
         needed, present = set(self.transitions), set(other.transitions)
         return (

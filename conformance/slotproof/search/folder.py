@@ -27,7 +27,7 @@ def by_number(stem: str) -> Name:
 
 
 class Folder:
-    """Folder of traces, one file per finding, written at once. A failed write is only reported."""
+    """Folder of traces, one file per finding, written immediately. A failed write is reported."""
 
     def __init__(self, out: Path, name: Name, states: bool = True) -> None:
         self.out, self.name, self.states = out, name, states
@@ -36,7 +36,7 @@ class Folder:
         self.paths: dict[str, Path] = {}
         """Path of the first finding of each identity."""
         self._of: dict[int, Path] = {}
-        """Path by the ``id`` of the trace, for each finding of the last :meth:`keep`."""
+        """Path of each trace of the last :meth:`keep`, by the ``id`` of the trace."""
         self._there: dict[Path, Trace] = {}
         self._problems: dict[Path, str] = {}
         self._places: dict[Path, Path] = {}

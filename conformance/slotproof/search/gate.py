@@ -1,9 +1,9 @@
 """A gate on a build: replay of the baseline's traces, a search, and a report of new findings.
 
-A finding belongs to a group of the baseline in any of four cases. The group lists its identity. Its
-symptoms match those of the group's traces (:mod:`slotproof.search.symptoms`). A slower replay of
-its commands first reaches a finding of the group, so the finding is only a consequence in the
-same iteration. One patch removes both the finding and the violation in a trace of the group. All
+A finding belongs to a group of the baseline in any of four cases. The group lists the finding's
+identity. The finding's symptoms match the group's traces (:mod:`slotproof.search.symptoms`). A
+slower replay of the commands first reaches a finding of the group, so the finding is only a
+consequence of it. One patch removes both the finding and the violation in a trace of the group. All
 other findings are new. A finding that was not shrunk in time is not judged.
 """
 
@@ -46,11 +46,11 @@ class Replayed:
     detail: str = ""
     cause: Symptoms | None = None
     finding: Finding | None = None
-    """Finding of a replay that violates other clauses than the trace, or at another command."""
+    """Finding, if the replay violates other clauses than the trace, or ends at another command."""
 
     @property
     def id(self) -> str:
-        """Identity seen in the replay, or the committed clause if the bug is fixed."""
+        """Identity seen in the replay, or the trace's clause if the bug is fixed."""
         seen = self.cause.mark if self.cause else self.finding.mark if self.finding else None
         return seen.id if seen else self.was
 
@@ -120,7 +120,7 @@ class Gate:
         return self.replayed
 
     def shows(self, trace: Trace) -> bool:
-        """Return True if a trace's violation recurs at the same command without new clauses."""
+        """Return True if a replay breaks the clause at the same command, and no new clause."""
         accepted = {violation.clause for violation in trace.violations}
         return self._again(Group(""), "", trace, accepted).status == STILL_THERE
 
@@ -229,7 +229,7 @@ class Gate:
     def try_patches(self, judged: list[Judged], trials: Trials, on_base: bool) -> list[Judged]:
         """Try patches on findings without a group, and on a trace of each group.
 
-        If the new findings were tried ``on_base``, they stay new: the base does not have them.
+        Findings that were replayed ``on_base`` stay new, because the base does not have them.
         """
         findings = [judgement.finding for judgement in judged if judgement.group is None]
         self.words |= trials.words

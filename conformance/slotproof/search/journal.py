@@ -2,10 +2,10 @@
 
 The plan and the results of tasks determine a campaign. So a killed campaign restarts from its first
 task: tasks take their results from the journal, up to the first task without a result. A report
-runs the same campaign, but has no workers for the missing tasks.
+also runs the campaign from the journal, but without workers for missing tasks.
 
 Each line is on disk before the campaign continues. An incomplete last line is dropped. A file may
-hold several campaigns in order, each with its head. Only one process at a time writes to a file.
+hold several campaigns in order, each with a head line. Only one process at a time writes to a file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUFFIX = ".journal.jsonl"
 
 
 class BadJournal(ValueError):
-    """Error: a file is no journal, or is of a different search. The message is one line."""
+    """Error for a file that is no journal of the same search. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Run:
 
 
 class Remembering:
-    """Workers that take results from a journal. ``workers`` run the remaining tasks, if given."""
+    """Workers that take results from a journal. ``workers``, if given, run the remaining tasks."""
 
     def __init__(
         self, run: Run, workers: Workers | None = None, journal: Journal | None = None
@@ -175,7 +175,7 @@ class Remembering:
         self.done = {**run.done}
         self.memory, self.over = bool(run.done), False
         self.at = 0.0
-        """Time of the campaign at the last journal line used, in seconds."""
+        """Campaign time of the last journal line used, in seconds."""
 
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter

@@ -43,7 +43,7 @@ class Chart:
 
     title: str
     now: str
-    """Last value, as text."""
+    """Last value of the curves, as text."""
     lines: list[str]
     """Points of each SVG polyline."""
     until: str
@@ -71,7 +71,7 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:
-    """Add the second outcome to the first. Of equal findings, the one with fewer commands stays."""
+    """Add the second outcome to the first. Of equal findings, the shorter trace stays."""
     for name, coverage in other.covered.items():
         one.covered[name].add(coverage)
     one.configs += [name for name in other.configs if name not in one.configs]
@@ -159,7 +159,7 @@ def _link(path: str | None, folder: Path) -> tuple[str, str] | None:
 
 
 def charts(runs: Sequence[Sequence[Point]]) -> Iterator[Chart]:
-    """Yield charts of coverage and findings over time. Before the end of a round, yield none."""
+    """Yield charts of coverage and findings over time. Yield none before a round ends."""
     if any(runs):
         yield _chart("Transitions and guard outcomes", runs, lambda point: point.coverage)
         yield _chart("Findings", runs, lambda point: point.findings)

@@ -2,10 +2,10 @@
 
 The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if two
 conditions hold. With all patches except the bug's own in place, the commands violate the clause.
-With every patch in place, they do not. One trace may have two bugs, so each bug is tried alone. If
-no bug alone reproduces the finding, its cause is the bug whose patch alone removes it. Each trial
-starts the engine, so trials test groups of bugs. Bit n of a patch's number puts the patch's bug
-into group n. So the groups that reproduce the finding spell the number of the patch.
+With every patch in place, the commands do not violate it. One trace may have two bugs, so each bug
+is tried alone. If no bug alone reproduces the finding, its cause is the bug whose patch alone
+removes it. Each trial starts the engine, so a trial tests a group of bugs. Group n has the bugs
+whose patch number has bit n set. The groups that reproduce a finding give its patch's number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Trials:
     def removed(self, findings: Sequence[Finding]) -> dict[str, str]:
         """Return the patch of each finding's bug, by the finding's identity.
 
-        The result omits findings of no known bug, and findings that were not tried in time.
+        The result omits findings without a known bug, and findings that were not tried in time.
         """
         result: dict[str, str] = {}
         try:
@@ -93,7 +93,7 @@ class Trials:
             self._decoded([finding for finding in left if finding.id not in result], shows, result)
 
     def _decoded(self, findings: Sequence[Finding], shows: Shows, result: dict[str, str]) -> None:
-        """Record each finding's patch in ``result``, spelled by the groups tried with ``shows``."""
+        """Test groups of bugs with ``shows``, and record each finding's patch in ``result``."""
         codes = {name: number for number, name in enumerate(self.offered, 1)}
         pattern = Counter[int]()
         for bit in range(len(codes).bit_length()) if findings else ():
@@ -123,7 +123,7 @@ class Trials:
         self, bugs: Collection[str], findings: Iterable[Finding], same: bool = False
     ) -> set[int]:
         """Return the ``id`` of each finding whose clause is violated with only these known bugs
-        unpatched. ``same``: the transition must be the same, too."""
+        unpatched. ``same``: its transition must recur, too."""
         patches = [patch for patch in self.offered if patch not in bugs]
         identities = self._marks(patches, findings)
         return {
@@ -159,7 +159,7 @@ class Trials:
 
 
 def _longer(finding: Finding) -> Finding:
-    """Return the stall with ``max_new`` raised by two KV pages, so that it needs more memory."""
+    """Return a stall whose request needs more memory: two KV pages are added to ``max_new``."""
     rid, trace = finding.trace.violations[0].rid, finding.trace
 
     def more(row: Row) -> Row:

@@ -1,6 +1,6 @@
 """Plan of a run: configurations, number of examples, time limit, and the order of the work.
 
-Each configuration gets its examples in rounds, each round up to twice as long as the one before.
+Each configuration gets its examples in rounds. A round is up to twice as long as the round before.
 Many bugs occur only in some configurations, so no configuration waits until the others are
 finished. The batches of a round share the remaining time. A batch runs until its share is over, and
 the next batch gets the time left unused. A batch cut short resumes before the next round. So the
@@ -33,19 +33,19 @@ FLOOR = 20
 
 Name = TypeVar("Name")
 Tell = Callable[[Finding | int], None]
-"""Callback that gets a finding as soon as it is seen, or a number of new examples or replays."""
+"""Callback that gets each finding when it is seen, and counts of new examples or replays."""
 Stop = Callable[[], bool]
 """Function returning True to stop: out of time, or Ctrl-C."""
 
 
 @dataclass
 class Plan:
-    """Plan of a run. All configurations share the number ``examples``."""
+    """Plan of a run. ``examples`` is the total for all configurations."""
 
     configs: dict[str, EngineConfig]
-    """Configurations by name. If empty, :meth:`of` chooses them."""
+    """Configurations by name. If empty, :meth:`of` chooses configurations."""
     examples: int | None = EXAMPLES
-    """Number of examples. None: as many as ``seconds`` allow."""
+    """Number of examples. None: as many examples as ``seconds`` allow."""
     steps: int = 40
     seed: int = 0
     profile: str | None = None
@@ -67,7 +67,7 @@ class Plan:
     strength: int = 2
     """Strength of the covering array: 2 covers each pair of feature levels, 3 each triple."""
     numbered: tuple[str, ...] = ()
-    """Names of array configurations, such as ``pairs-01``. :meth:`of` looks them up."""
+    """Names of configurations in the array, such as ``pairs-01``, resolved by :meth:`of`."""
     array: Array | None = None
     """Covering array of the configurations, or None."""
 
@@ -156,7 +156,7 @@ class Schedule:
         """Return the batches due, each with its share of the time up to ``until``. ``jobs`` batches
         run at once.
 
-        Batches with the fewest examples run come first, because the last batches may get no time.
+        Batches that ran the fewest examples come first, because the last batches may get no time.
         """
         if not (due := sorted(self._waiting, key=lambda batch: batch.done)):
             due, self._next = self._next or [], next(self._batches, None)
@@ -169,12 +169,12 @@ class Schedule:
         ]
 
     def cut(self, batch: ExampleBatch) -> None:
-        """Record a batch cut short. All batches of the round get their share before it resumes."""
+        """Record a batch cut short. It resumes after all batches of the round had their share."""
         self._waiting.append(batch)
 
 
 def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
-    """Return the number of planned examples by name. Empty if the plan has no number of examples.
+    """Return the number of planned examples per name. Empty if the plan has no number of examples.
 
     >>> planned(Plan({}, examples=100), ["a", "b", "c"]), planned(Plan({}, examples=2), ["a"])
     ({'a': 34, 'b': 33, 'c': 33}, {'a': 2})

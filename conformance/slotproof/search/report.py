@@ -185,7 +185,7 @@ WANTED = {
 
 def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     """Return counts of commands, of answers, and of pairs of transitions on the same session. The
-    most frequent come first."""
+    most frequent entries come first."""
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
@@ -324,7 +324,7 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _first(report: dict[str, Any]) -> Iterator[str]:
-    """Yield the commands up to the first finding, and the extra replays for shrinking."""
+    """Yield lines with the number of commands up to the first finding, and of extra replays."""
     if first := report["up_to_the_first"]:
         yield labelled(
             "", f"{first['commands']} in {first['examples']} examples up to the first finding"
@@ -437,9 +437,9 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     """Compare a trace's length with the spec's shortest counterexample, or return None.
 
     ``prove --mutant`` proves the length of the shortest counterexample with one session, for the
-    spec with the same bug. A trace with as many transitions is minimal. Transitions are counted,
-    not commands, since an engine takes several transitions in one iteration. The comparison needs
-    the spec's bug at this page size, a single session, and a violated clause with a formula.
+    spec with the same bug. A trace with this number of transitions is minimal. Transitions are
+    counted, not commands: an engine takes several transitions per iteration. The comparison needs
+    the spec's bug at this page size, one session, and a violated clause with a formula.
     """
     engine, _, name = trace.spec.partition(":")
     exhibit = EXHIBITS.get(name) if engine == "reference" else None

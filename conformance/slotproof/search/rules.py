@@ -234,8 +234,8 @@ def machine_for(
         @precondition(lambda _: config.timeout > 2)
         @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
-            """Let time pass twice, with an event between. Each interval is below the timeout, but
-            both together are above the timeout."""
+            """Let time pass twice, with an event in the middle. Each interval is below the timeout,
+            but both together are above the timeout."""
             seconds = config.timeout * 2 // 3
             session = self.of(who)
             self.step()

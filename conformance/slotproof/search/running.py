@@ -44,10 +44,10 @@ def run(
 ) -> Report:
     """Search an engine for counterexamples, and shrink the findings.
 
-    ``engine`` is an ``--engine`` argument. ``configs`` are configuration names, by default those of
-    a covering array. The run ends with the first few findings, after ``examples`` (1,400 by
-    default) or ``seconds``, or on Ctrl-C. Raises :class:`EngineUnusable` if the engine can't start,
-    and ``ValueError`` for an unknown configuration or an invalid number.
+    ``engine`` is an ``--engine`` argument. ``configs`` are configuration names, by default the
+    names in a covering array. The run ends with the first few findings, after ``examples`` (1,400
+    by default) or ``seconds``, or on Ctrl-C. Raises :class:`EngineUnusable` if the engine can't
+    start, and ``ValueError`` for an unknown configuration or an invalid number.
 
     >>> from slotproof import run
     >>> found = run("reference:22213-double-count", configs=["p1"], examples=60)

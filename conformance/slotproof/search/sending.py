@@ -1,4 +1,4 @@
-"""Sender of drawn commands. A referee passes them to a fresh engine, unless they are only drawn.
+"""Sender of drawn commands. If an example is run, a referee passes the commands to a new engine.
 
 References to earlier requests, answers and open sessions are resolved when a command is sent.
 """
@@ -136,7 +136,7 @@ class Sender:
         return who.session
 
     def latest(self, back: int, live: bool = False) -> str:
-        """Return a request ID, counted back from the last. ``live``: prefer unanswered requests."""
+        """Return the ID of a request, counted from the last. ``live``: prefer unanswered ones."""
         known = self.referee.client.requests if self.referee is not None else {}
         waiting = [rid for rid in self.sent if rid in known and not known[rid].answers]
         among = waiting if live and waiting else self.sent

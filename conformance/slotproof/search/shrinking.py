@@ -21,7 +21,7 @@ from slotproof.search.plan import Plan, Stop, Tell
 from slotproof.traces.record import rows_of
 
 HANG = 50
-"""Cost of a replay that hangs, in normal replays. A hang lasts for the whole timeout."""
+"""Number of normal replays that a hanging replay costs. A hang lasts for the whole timeout."""
 
 Log = list[Iteration]
 
@@ -41,10 +41,10 @@ class Shrunk:
 
 @dataclass(frozen=True)
 class Shrink:
-    """A task: shrink one clause's findings in order, except those that a shrunk finding explains.
+    """A task: shrink one clause's findings in order. Skip findings that a shrunk one explains.
 
-    Of findings with the same identity, only the first is shrunk. If another of them has a different
-    bug, a later round finds that bug again.
+    Of findings with the same identity, only the first is shrunk. If another finding with this
+    identity has a different bug, a later round finds that bug again.
     """
 
     plan: Plan
@@ -203,7 +203,7 @@ class _Lowering:
         self.best, self.shown = commands, shown
         self.log: Log = []
         self.failed: set[str] = set()
-        """Candidates that failed. They need no second replay: the commands only get smaller."""
+        """Failed candidates, which need no second replay, because the commands only get smaller."""
 
     def go(self) -> bool:
         """Return True if nothing is left to try."""

@@ -1,10 +1,10 @@
 """Symptoms of findings, to decide if two findings come from one bug.
 
 One bug causes many findings. The clause violated first, and its transition, depend on the other
-events of the iteration, and so on the seed. Only 1-minimal traces are compared, since each event in
-them is necessary. Their symptoms are stable:
+events of the iteration, and therefore on the seed. Only 1-minimal traces are compared, since each
+event is necessary. The symptoms of such traces are stable:
 
-- *telling*: transitions in the trace other than those of every request or every later turn
+- *telling*: transitions in the trace that are neither in every request nor in every later turn
 - *guards* broken at the end, for a trace without telling transitions
 - *departs*: variables in which the engine's state differs from the spec's at the end, and which
   side has the larger value
@@ -14,12 +14,12 @@ them is necessary. Their symptoms are stable:
 - *words*: message of a crash, or the resource that a stall waits for
 
 A finding has the same cause as a listed trace if both stop with the same message. Without a
-message, three conditions must hold. The finding has every event that the listed trace needs. No
-further clause about pages, rows, tokens or answers is broken. The same change of the spec explains
-both, or the engine departs from the spec in no further variable. Other clauses and guards are not
-compared: their checks start from the engine's state, not from the spec's, and so depend on the
-other events of the iteration. The rule hides a second bug that needs the same transitions and
-departs only in variables that are already wrong.
+message, three conditions must hold. The finding has every event that the listed trace needs. The
+finding breaks no further clause about pages, rows, tokens or answers. The same change of the spec
+explains both, or the engine departs from the spec in no further variable. Other clauses and guards
+are not compared: their checks start from the engine's state, not from the spec's, and therefore
+depend on the other events of the iteration. The rule hides a second bug that needs the same
+transitions and departs only in variables that are already wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Symptoms:
 
     @property
     def seen(self) -> frozenset[str]:
-        """Broken clauses about pages, rows, tokens or answers, without formulas of the state."""
+        """Broken clauses about pages, rows, tokens or answers, but no formulas of the state."""
         return frozenset(clause for clause in self.clauses if not _stated(clause))
 
     @property
@@ -87,7 +87,7 @@ def symptoms(trace: Trace, mark: Mark) -> Symptoms:
 
 
 def _departs(differs: dict[str, Any]) -> str:
-    """Return a variable's name, with ``>`` if the engine's value is larger, ``<`` if the spec's."""
+    """Return a variable's name, with ``>`` if the engine has the larger value, otherwise ``<``."""
     spec, engine = differs.get("spec"), differs.get("engine")
     if spec is None or engine is None:
         return str(differs.get("variable", ACTOR))
@@ -148,7 +148,7 @@ def same(observed: Symptoms, causes: Collection[Symptoms]) -> str | None:
         in_nothing = not observed.departs | cause.departs and observed.clauses <= clauses
         if in_nothing_else or (in_nothing and cause.mark.clause == observed.mark.clause):
             needs, where = _all(cause.needs), _all(observed.departs)
-            return f"the finding needs {needs} and departs in {where}, as in the baseline"
+            return f"a baseline trace, too, needs {needs} and departs from the spec in {where}"
     return None
 
 

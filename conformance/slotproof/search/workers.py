@@ -45,7 +45,7 @@ def no_matter(number: int, result: Any) -> None:
 
 
 class Workers(Protocol):
-    """Runner of tasks, ``jobs`` at once."""
+    """Runner of tasks. ``jobs`` tasks run at once."""
 
     jobs: int
     memory: bool
@@ -54,7 +54,7 @@ class Workers(Protocol):
     """True if the workers run no further task."""
 
     def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
-        """Return results in the order of the tasks. Raises a task's own failure."""
+        """Return results in the order of the tasks. Raises the exception of a failed task."""
 
     def close(self) -> None:
         """End everything started for the workers."""
@@ -85,8 +85,8 @@ class Here:
 class Elsewhere:
     """Workers in further processes, each with an engine of its own.
 
-    Only the parent process handles Ctrl-C. It asks the workers to stop and to return their results
-    within a few seconds.
+    Only the parent process handles Ctrl-C. The parent asks the workers to stop and to return their
+    results within a few seconds.
     """
 
     memory = over = False
@@ -107,14 +107,14 @@ class Elsewhere:
         raise NotImplementedError
 
     def result(self, future: Future[R]) -> R:
-        """Return the result of a finished task. Raises :class:`EngineUnusable` if its process is
-        lost."""
+        """Return the result of a finished task. Raises :class:`EngineUnusable` if the task's
+        process is lost."""
         raise NotImplementedError
 
     def map(
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
     ) -> list[R]:
-        """Return results in the order of the tasks. Raises a task's own failure."""
+        """Return results in the order of the tasks. Raises the exception of a failed task."""
         self._call += 1
         if not stop():
             self.ask(stop=False)  # An earlier request to stop is over.

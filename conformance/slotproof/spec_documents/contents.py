@@ -106,7 +106,7 @@ def _links(ids: Iterable[str], folder: str = "") -> str:
 
 
 def _pulls(source: str) -> str:
-    """Return pull requests as links. A bare number takes the last repository named, or SGLang.
+    """Return pull requests as links. Bare numbers belong to the repository named last, or SGLang.
 
     >>> _pulls("#21875")
     '[#21875](https://github.com/sgl-project/sglang/pull/21875)'
@@ -124,13 +124,13 @@ def _pulls(source: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a sentence with a full stop and a capital. A code name at the start stays as it is."""
+    """Return a sentence with a capital and a full stop. A code name at the start stays as it is."""
     first = text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
     return first.rstrip(".") + "."
 
 
 def write_all(documents: Mapping[str, str], folder: Path) -> list[str]:
-    """Write changed documents, delete obsolete generated files, and return the names of both.
+    """Write changed documents, delete obsolete generated files, and return their names.
 
     Raises ``OSError``.
     """

@@ -1,4 +1,4 @@
-"""A life cycle as SVG. States are in a row, forward moves above the row, backward moves below.
+"""A life cycle as SVG, with states in a row, forward moves above and backward moves below.
 
 Each move is an arc. Shorter arcs lie inside longer arcs, so no line crosses the names of another
 arc. This module computes the positions, and ``life.svg.jinja`` draws the picture.
@@ -82,7 +82,7 @@ def _left(index: int) -> float:
 
 
 def _ports(arcs: Sequence[_Arc], states: int) -> None:
-    """Put each arc's ends on the box half that faces the other box. Short arcs are outermost."""
+    """Put an arc's ends on the box halves that face each other. Short arcs are outermost."""
     for index, leaves in product(range(states), (True, False)):
         touching = [arc for arc in arcs if (arc.source if leaves else arc.target) == index]
         for at, arc in enumerate(sorted(touching, key=lambda arc: arc.span)):

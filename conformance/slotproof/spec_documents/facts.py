@@ -1,4 +1,4 @@
-"""Relations between known bugs, transitions and invariants. Also the bounds and their reasons."""
+"""Relations of known bugs, transitions and invariants, and the bounds with their reasons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bug:
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        """Invariants that the bug can violate on the engine. A search's finding violates one."""
+        """Invariants that the bug can violate on the engine. A search reports one of them."""
         return self.mutant.breaks if self.mutant else ()
 
 
@@ -114,7 +114,7 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
 
 
 def touched(transition: Transition) -> dict[bool, list[str]]:
-    """Return the names of all invariants with formulas, divided by the result of :func:`touches`.
+    """Return the names of all invariants with formulas, grouped by the result of :func:`touches`.
 
     >>> touched(TRANSITIONS["T-OPEN"])[True][:2]
     ['INV-INFLIGHT', 'INV-COVER']
@@ -141,7 +141,7 @@ def readers(choice: str) -> list[str]:
 
 
 def deciding_choice(transition: Transition) -> str | None:
-    """Return the choice of a profile that enables the transition, or None if no choice decides."""
+    """Return the profile's choice that enables the transition, or None if no choice decides."""
     for name, value in transition.choices.items():
         choice = name.removeprefix("config.")
         if choice in CHOICES:
@@ -168,7 +168,7 @@ class Clause:
     kind: str
     standing: str
     observed: str
-    """Observations that the clause is checked on, or "" if the clause is only proved."""
+    """Observations by which the clause is checked, or "" if the clause is only proved."""
 
 
 def clauses() -> list[Clause]:
@@ -233,7 +233,7 @@ def given(transition: Transition) -> dict[str, str]:
 
 
 def page_rules(transition: Transition) -> dict[str, tuple[str, Expr, bool]]:
-    """Return each rule for the choice of KV pages: sentence, formula, True for a ``swa``-only rule.
+    """Return each rule for the choice of KV pages: (sentence, formula, True if only for ``swa``).
 
     >>> page_rules(TRANSITIONS["T-EVICT"])["evicted"][0]
     'Only a page of the tree is evicted.'

@@ -1,8 +1,8 @@
-"""Bounds on the data that a file or a driver may send, each with its reason.
+"""Bounds on the data in files and from drivers, each with its reason.
 
-Traces, logs, baselines and drivers may come from strangers. slotproof refuses larger data with one
-line. `docs/explanation/trust.md` has the bounds as a table. Together the bounds limit every answer
-of slotproof to ten seconds and 500 MB.
+Traces, logs, baselines and drivers may come from strangers. slotproof refuses larger data with a
+one-line message. `docs/reference/spec/bounds.md` has the bounds as a table. Together the bounds
+limit every answer of slotproof to ten seconds and 500 MB.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 LINE_BYTES = 8 << 20
 """Bytes of a line in a log or from a driver. As Python objects, a line takes 40 times its size."""
 JOURNAL_LINE_BYTES = 256 << 20
-"""Bytes of a line of a journal. A line has the findings of 64 examples, of up to 2 MB each."""
+"""Bytes of a journal line: the findings of about 64 examples. Some findings have 2 MB."""
 TRACE_BYTES = 4 << 20
 """Bytes of a trace, read and copied as a whole. A longer trace is written without states."""
 BASELINE_BYTES = 1 << 20
@@ -56,12 +56,12 @@ BUILT_TOKENS = 1_000_000
 BUILT_CELLS = 4_000_000
 """Rows × context_len of an engine built for a trace: cells of `req_to_token`, 32 MB per pool."""
 DRAWN_PAGES = 100_000
-"""Pages of a pool whose pages a report draws. Pages of a larger pool are not drawn."""
+"""Pages of a pool that a report draws page by page. Pages of a larger pool are not drawn."""
 DRAWN_CELLS = 200_000
 """Drawn cells × iterations in a report. Browsers do not open larger reports."""
 STDERR_FIRST, STDERR_LAST = 1_000, 4_000
-"""Bytes stored of a failed driver's standard error: of its beginning, and of its end. A driver may
-write gigabytes, so the rest is only counted."""
+"""Bytes stored from the beginning, and from the end, of a failed driver's standard error. A driver
+may write gigabytes, so the rest is only counted."""
 MARKER_BYTES = 10_000
 """Bytes of the marker file in an environment's folder. The file has eight short fields."""
 PARTING_SECONDS = 2.0
@@ -76,4 +76,4 @@ SEEN_CHARS = 500
 """Characters that `check-driver` prints of a wrong answer. The rest of a long answer adds no
 information."""
 SEEN_LINES = 3
-"""Lines that `check-driver` prints of output that is no answer, or answers the wrong message."""
+"""Lines that `check-driver` prints of a driver's output if it is not the expected answer."""

@@ -1,4 +1,4 @@
-"""Child processes that end with all their descendants when slotproof ends, however it ends.
+"""Child processes that end with all their descendants when slotproof ends, even by SIGKILL.
 
 A child runs in the process group of a *watcher*, a shell that reads from a pipe. slotproof holds
 the pipe's other end. If slotproof ends, even by SIGKILL, the kernel closes that end. The watcher
@@ -30,8 +30,8 @@ Argv = Sequence[str | Path]
 class Child:
     r"""A running program. :meth:`kill`, or slotproof's end, ends the program and its descendants.
 
-    Options and errors are as in :class:`subprocess.Popen`. Streams not named in the options are
-    empty. Output is in bytes.
+    Options and errors are as in :class:`subprocess.Popen`. Streams that the options do not name are
+    ``/dev/null``. Output is in bytes.
 
     >>> with Child(["echo", "here"], stdout=PIPE) as child:
     ...     child.process.communicate()[0]
@@ -67,7 +67,7 @@ class Child:
                     stream.close()
 
     def _end_group(self) -> None:
-        """Kill the watcher's group. Its number can't be reused until ``wait`` reaps the watcher."""
+        """Kill the watcher's group. The number stays reserved until ``wait`` reaps the watcher."""
         if self._watcher.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._watcher.pid, signal.SIGKILL)

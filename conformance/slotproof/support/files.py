@@ -21,7 +21,7 @@ TEMPORARY = ".slotproof-*.tmp"
 def write_whole(path: Path, text: str) -> None:
     r"""Write a whole file in UTF-8, and create its folder if missing. Raises ``OSError``.
 
-    UTF-8 has no form for a lone surrogate, so the file gets an escape, which JSON reads alike.
+    UTF-8 has no form for a lone surrogate, so the file gets the surrogate's JSON escape.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
@@ -48,8 +48,8 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def slug(text: str, most: int | None = None, also: str = "") -> str:
-    """Return the text as a part of a file name, at most ``most`` characters long. Letters, digits,
-    dots and the characters of ``also``, a regular expression class, stay.
+    """Return the text as a part of a file name, at most ``most`` characters long. Letters, digits
+    and dots stay. ``also`` lists further characters that stay, as in a regular expression's class.
 
     >>> slug("reference:22213-double-count"), slug("INV-ALIVE.crash@close:a_b", also="@_")
     ('reference-22213-double-count', 'INV-ALIVE.crash@close-a_b')

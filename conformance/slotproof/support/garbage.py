@@ -1,7 +1,7 @@
 """Less frequent garbage collection while a search judges examples.
 
-Reference counting frees nearly all objects of an example. By default, Python searches for cycles
-after every 700 new objects, through all of torch and Hypothesis: an eighth of a campaign's time.
+Reference counting frees nearly all objects of an example. By default, Python searches all of torch
+and Hypothesis for cycles after every 700 new objects, which takes an eighth of a campaign's time.
 """
 
 from __future__ import annotations

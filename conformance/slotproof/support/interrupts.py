@@ -5,8 +5,8 @@ answer. The engine's state is then no evidence. After an interrupt, slotproof ju
 and preserves the earlier findings.
 
 Inside a campaign an interrupt only sets the flag (:func:`held`). ``KeyboardInterrupt`` is raised
-only where a referee waits for its engine (:func:`released`), the only long wait. Elsewhere it could
-leave Hypothesis, a list of findings or a file half done. A second interrupt changes nothing.
+only where a referee waits for its engine (:func:`released`), the only long wait. Elsewhere, the
+exception could leave Hypothesis, findings or a file half done. A second interrupt changes nothing.
 
 Every command imports this module first, so the module has no slow imports.
 """

@@ -1,7 +1,7 @@
 """The only module that parses JSON from outside slotproof.
 
-It refuses overlong files, more than 200 nested levels, duplicate keys, NaN and infinity. It also
-refuses lone surrogates, because UTF-8 can't represent them.
+The module refuses overlong files, more than 200 nested levels, duplicate keys, NaN and infinity.
+The module also refuses lone surrogates, because UTF-8 can't represent them.
 """
 
 from __future__ import annotations

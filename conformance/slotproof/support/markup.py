@@ -1,7 +1,7 @@
 """Filters that let text from outside appear in Markdown and HTML only as text.
 
-The documents go into public issues and pull requests. No part of a trace, a driver's output or a
-file name may become markup, a link, an image, a mention, or a new table cell.
+slotproof's documents go into public issues and pull requests. No part of a trace, a driver's output
+or a file name may become markup, a link, an image, a mention, or a new table cell.
 """
 
 from __future__ import annotations

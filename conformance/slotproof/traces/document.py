@@ -185,7 +185,7 @@ class Explained(TypedDict):
 
 @shape
 class Later(TypedDict):
-    """A kind of finding later in a log: the place of its first occurrence, and how many occur."""
+    """A kind of later finding in a log: place of the first occurrence, number of occurrences."""
 
     file: Count
     line: Count
@@ -196,7 +196,7 @@ class Later(TypedDict):
 
 @shape
 class Recorded(TypedDict):
-    """The place of the trace in a log, and the clauses that the log is not judged by."""
+    """The place of the trace in a log, and the clauses that can't be judged on the log."""
 
     file: Count
     line: Count

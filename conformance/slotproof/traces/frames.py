@@ -14,7 +14,7 @@ from slotproof.traces.runs import spans
 Table = dict[str, dict[str, Any]]
 
 ACTORS = {"sessions": "session ", "slots": "slot of ", "requests": ""}
-"""Names of the actors' tables. Each value is the text before an actor's name in a title."""
+"""Text before an actor's name in a title, by the name of the actors' table."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Frame:
     ``engine`` are the two values, left out if missing. ``at`` is the actor's last transition.
     ``variable``, ``session`` and ``rid`` are the parts of ``what``."""
     carried: bool = False
-    """True if the log has no state for this iteration. The counts are then from the last state."""
+    """True if the log has no state for this iteration, so the counts are from the last state."""
 
 
 _SHOWN = {"sessions": SessionFigures, "slots": SlotFigures, "requests": RequestFigures}

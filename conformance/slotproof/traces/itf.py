@@ -1,8 +1,8 @@
 """Traces on disk, in the Informal Trace Format of Apalache and Quint (ADR 015).
 
 A document has one state per command. Integers are written as ``{"#bigint": "…"}``, and plain
-integers are read, too. ``None`` is left out. A file is untrusted: slotproof checks its types
-(:mod:`slotproof.traces.document`) and bounds before it runs or renders the trace.
+integers are read, too. Fields that are ``None`` are left out. A file is untrusted: slotproof checks
+its types (:mod:`slotproof.traces.document`) and bounds before it runs or renders the trace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BadTrace(ValueError):
 
 
 class NoForm(BadTrace):
-    """A form that can't be made from a trace. The message gives the reason in one line."""
+    """Error: a form can't be made from a trace. The message gives the reason in one line."""
 
 
 def encode(value: Any) -> Any:
@@ -158,7 +158,7 @@ def to_itf(trace: Record) -> dict[str, Any]:
 
 
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
-    """Return an iteration in ITF. A command's last iteration has no counts: the state has them."""
+    """Return an iteration in ITF. The last iteration's counts are left out: the state has them."""
     records = ("events", "told", "check", "differs")
     result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in records}
     for name in (*(() if last else FIGURES), "shares", "pages"):

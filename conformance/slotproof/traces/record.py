@@ -28,7 +28,7 @@ class Row:
     slots: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
-    """Data of each iteration. The tables above are from the last iteration."""
+    """Data of each iteration. The row's tables are from the last iteration."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Recorded:
     before: int
     """Number of commands and iterations between the engine's start and the first row."""
     later: tuple[Later, ...] = ()
-    """Later findings, perhaps caused by the first: the spec continued from the engine's state."""
+    """Later findings, maybe caused by the first one: the spec continued from the engine's state."""
     not_judged: dict[str, str] = field(default_factory=dict)
-    """Clauses that the log can't be judged by, each with the reason."""
+    """Clauses that can't be judged on the log, each with the reason."""
 
     @property
     def where(self) -> str:
@@ -90,7 +90,7 @@ class Record:
     rows: list[Row] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     minimal: bool = False
-    """True if no command can be dropped and no number lowered by one."""
+    """True if the finding needs every command, and no number can be lowered by one."""
     config_name: str = ""
     chosen_profile: str | None = None
     """Profile chosen by the user, or None for the engine's own profile."""
@@ -107,7 +107,7 @@ class Record:
     """Place of the trace in a log, or None if the trace is not from a log."""
     needs: int | None = None
     """Number of the earlier example that must run first to reproduce the finding in a fresh
-    process. 0 if no example helps. None if the finding needs no example, or if none was tried."""
+    process. 0 if no example helps. None if no example was needed or tried."""
     changes: frozenset[str] = field(default=frozenset(), compare=False)
     """All changes of the spec that explain the violation and fit the trace. A file stores only the
     lasting changes."""
@@ -116,12 +116,12 @@ class Record:
 
     @property
     def not_afresh(self) -> str:
-        """Words after "The finding", if it does not reproduce in a fresh process, otherwise ""."""
+        """Words after "The finding" if a fresh process does not reproduce the finding, else ""."""
         after = f"; reproduces after example {self.needs} of its configuration" * bool(self.needs)
         return "" if self.needs is None else f"does not reproduce in a fresh process{after}"
 
     def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:
-        """Return the trace with these explanations. A file stores only the plainest of them."""
+        """Return the trace with the explanations. A file stores only the plainest explanations."""
         return replace(self, explained=every and every[:MOST], changes=lasting(every))
 
     @property
@@ -147,7 +147,7 @@ class Record:
 
     def passes(self, entry: Iteration) -> bool:
         """Return True if a replay continues after the entry: all violated clauses belong to the
-        client contract, and the trace violates none. The trace may be older than such clauses."""
+        client contract, but the trace violates none of them. A trace may be older than a clause."""
         named = {violation.clause for violation in self.violations}
         return bool(named) and all(bad.clause in CONTRACT - named for bad in entry.violations)
 

@@ -93,7 +93,7 @@ def transitions(document: Any) -> Iterator[str]:
 
 
 def _said(name: str, value: Any) -> str:
-    """Return a variable and its value as text. A flag is written as its name, a kind as a word.
+    """Return a variable and its value as text. A flag appears as its name, and a kind as a word.
 
     >>> _said("req.phase", 4), _said("s1.slot.lent", 0), _said("slot.row", -1), _said("slot.C", 2)
     ('req.phase=running', 'not s1.slot.lent', 'slot.row=no_row', 'slot.C=2')

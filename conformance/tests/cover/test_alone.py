@@ -185,9 +185,9 @@ RETRACT: Command = {"do": "retract"}
 SOME = " and ".join(FAMILIES)
 GARBAGE = Violation("INV-ALIVE", "crash", "no JSON", fault="garbage")
 REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
-    (PINS, lambda trace: load_trace(REFERENCE), f"{SOME}; this trace is of 'reference:"),
-    (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
-    (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
+    (PINS, lambda trace: load_trace(REFERENCE), f"{SOME} have scripts; this one is of 'reference:"),
+    (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this one is of 'cmd:mine'"),
+    (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this one is of a log"),
     (PINS, lambda trace: replace(trace, patches=("retract-finishes",)), "(retract-finishes)"),
     (PINS, lambda trace: replace(trace, violations=[]), "the engine itself violates no clause"),
     (PINS, lambda trace: replace(trace, violations=[GARBAGE]), "the engine itself violates no"),

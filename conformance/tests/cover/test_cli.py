@@ -121,7 +121,7 @@ def test_a_form_that_there_is_not_is_refused(stored: Path, tmp_path: Path, cli: 
 def test_documents_are_written_in_a_checkout_or_where_a_folder_is_named(
     workdir: Path, cli: Any
 ) -> None:
-    assert "there is no docs/reference here" in cli.wrong(["docs"])
+    assert "no docs/reference here" in cli.wrong(["docs"])
     assert list(workdir.iterdir()) == []
     assert " documents in spec: " in cli(["docs", "--out", "spec"])
 

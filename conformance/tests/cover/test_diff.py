@@ -36,7 +36,7 @@ def test_from_the_first_command_at_which_they_differ(cli: Any) -> None:
     shown = cli(["replay", TRACE, "--against", "reference"], 1)
     assert "alike in the first 4 of 5 commands:" in shown
     assert "1 + 2 = 65 ≠ 64" in shown
-    assert "the builds differ from command 5 on: full, its own check, violated" in shown
+    assert "the builds first differ in command 5: full, its own check, violated" in shown
 
 
 def test_a_document(cli: Any) -> None:

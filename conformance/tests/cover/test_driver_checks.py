@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 
+from slotproof import driver_checks
 from slotproof.cli.run import _sign
 from slotproof.driver_checks import (
     CHECKS,
@@ -99,7 +100,7 @@ SEEN = {
     "bad-arguments": "{'do': 'abort'} is answered with a result",
     "snapshot": "after step 6: snapshots/",
     "empty-step": "step 3 shows 1 snapshots",
-    "inbox": "a step after open and submit reports 0 consumed commands",
+    "inbox": "a step after `open` and `submit` reports 0 consumed commands",
     "reset": 'sessions after a reset: {"s1"',
     "counts": "p1, iteration 1: full: evictable and protected are 5, the tree has 0 pages",
     "hashes": "the hash of the prompt of r1 is 1420330872, but the hash of its tokens is 39305564",
@@ -122,16 +123,9 @@ def test_exactly_the_check_that_fails_is_reported(mode: str) -> None:
 
 def lined(monkeypatch: pytest.MonkeyPatch, change: misreading.Change) -> Driver:
     """Return a driver without a process: the reference engine, misread."""
-    hello = Driver.start
-
-    def start(driver: Driver) -> Any:
-        if driver.pipe is None:
-            line = misreading.Line(misreading.Misreading(change))
-            with mock.patch.object(driver_module, "Pipe", return_value=line):
-                hello(driver)
-        return driver.pipe
-
-    monkeypatch.setattr(Driver, "start", start)
+    misread = misreading.Misreading
+    for module in (driver_checks, driver_module):
+        monkeypatch.setattr(module, "Pipe", lambda _: misreading.Line(misread(change)))
     return Driver(["x"])
 
 
@@ -191,7 +185,7 @@ def test_the_message_without_an_answer_is_named_and_what_came_is_quoted() -> Non
         (lambda shown: None, ""),
         (
             lambda shown: shown[0].update(ended=[{"rid": "r1"}]),
-            "r1 is listed as ended and as a request",
+            "r1 is listed as ended, and also among the requests",
         ),
         (
             lambda shown: shown[0]["pools"]["full"].update(evicted=5),

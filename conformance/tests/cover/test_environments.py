@@ -432,7 +432,7 @@ def test_create_list_remove(store: Store, cli: Any, capfd: pytest.CaptureFixture
         (["run", "--engine", "reference==1"], "unknown engine 'reference==1'"),
         (["run", "--engine", "sglang=="], "'sglang==' names no release"),
         (["run", "--engine", "sglang==new"], "'new' is no release number"),
-        (["run", "--engine", "sglang==0.5.1@x"], "has an environment of its own"),
+        (["run", "--engine", "sglang==0.5.1@x"], "has its own environment"),
         (["run", "--engine", "reference@x"], "device 'x' can't be used"),
         (["run", "--engine", "cmd:x@x"], "can't start x@x"),
     ],

@@ -220,7 +220,7 @@ def test_all_forms_of_many_traces_and_an_index(tmp_path: Path, cli: Any) -> None
     copy.write_text(TRACE.read_text())
     argv = [str(TRACE), str(copy), str(FINDINGS[0])]
     shown = cli(["show", "--all", "--out", str(out), *argv])
-    assert shown == f"3 traces in up to 6 forms: {out}/index.html\n"
+    assert shown == f"3 traces, each in up to 6 forms: {out}/index.html\n"
     names = {path.name for path in out.iterdir()}
     assert len(names) == 15  # traces of the reference have no issue and no script
     alone = {"sglang-0.5.10.post1-abort-running.issue.md"}

@@ -40,7 +40,7 @@ def test_what_the_head_does_alone_is_new(workdir: Path, cli: Any) -> None:
     lines = cli(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL], 1).splitlines()
     assert lines[0].startswith("engine          reference 1 with 22213-double-count")
     assert lines[1].startswith("base            reference 1: ") and "12 examples" in lines[1]
-    assert lines[-1] == "1 new cause, 0 in the baseline or the base (seed 0)"
+    assert lines[-1] == "1 new cause, 0 in the baseline or in the --base build (seed 0)"
 
 
 def test_what_the_head_does_no_more_is_fixed(workdir: Path, cli: Any) -> None:

@@ -241,7 +241,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "boolean number": (_picks(n=True), "step/n: Input should be a valid integer, not true"),
     "text number": (_picks(n="1"), 'step/n: Input should be a valid integer, not "1"'),
     "unknown configuration field": (_config(turbo=1), "config/turbo: Extra inputs"),
-    "pool smaller than a page": (_config(total_tokens=0), "smaller than one page of 4"),
+    "pool smaller than a page": (_config(total_tokens=0), "less than one page of 4 tokens"),
     "pool of part pages": (_config(total_tokens=6), "total_tokens=6 is no multiple"),
     "negative configuration": (_config(rows=-1), "config/rows: Input should be greater"),
     "text in the configuration": (_config(rows="4"), "config/rows: Input should be a valid int"),

@@ -319,7 +319,7 @@ def test_a_report_has_new_causes_first_and_known_ones(
     assert said["seeds"] == [0, 1]
     text = out.read_text()
     assert text.count("<polyline") == 4 and "<script" not in text and "default-src 'none'" in text
-    assert "1 of 2 unfinished" in text and "seeds 0, 1" in text
+    assert "1 of 2 searches unfinished" in text and "seeds 0, 1" in text
     traces = [finding["trace"] for cause in said["causes"] for finding in cause["findings"]]
     assert traces and all(Path(trace).parent == tmp_path / "r-traces" for trace in traces)
     first = said["causes"][0]["findings"][0]["id"]

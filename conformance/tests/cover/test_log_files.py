@@ -154,7 +154,7 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
     header["continues"] = {"file": 2, "lines": 3, "iter": 4, "clients": known}
     path = tmp_path / "c.jsonl"
     write(path, [header, {"snapshot": {"iter": 4, "events": []}}])
-    with pytest.raises(BadLog, match="line 2: a file that continues another begins with a state"):
+    with pytest.raises(BadLog, match="line 2: a continuing file must begin with a state"):
         judging.validate(path)
 
 
@@ -175,7 +175,7 @@ def test_after_events_that_the_spec_can_not_explain(every: int, tmp_path: Path) 
     assert judge.verdict.lines == len(lines)
     assert (judge.verdict.skipped > 0) == (every > 1)
     if every > 1:
-        text = f"{judge.verdict.skipped} iterations up to the next state"
+        text = f"{judge.verdict.skipped} iterations skipped up to the next state"
         assert report.not_observed(judge.verdict)["after a violation"] == text
 
 

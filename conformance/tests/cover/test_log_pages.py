@@ -126,7 +126,7 @@ def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any
     bad = page.split('class="panel bad"')[1].split("</article>")[0]
     assert "The log has no state for this iteration" in bad
     assert "Every length and figure" not in bad and "agree in every length" not in bad
-    assert "iterations up to the next state" in page.split("Not judged")[1]
+    assert "iterations skipped up to the next state" in page.split("Not judged")[1]
     assert "<td" not in page.split("<small>the log has no state")[1].split("</tbody>")[0].replace(
         '<td colspan="6">', ""
     )

@@ -332,8 +332,8 @@ def test_parts_that_do_not_fit_each_other(record: Any, wrong: Any) -> None:
     lines = record(config="p1-swa")
     number = next(n for n, line in enumerate(lines, 1) if "pools" in line.get("snapshot", {}))
     del lines[number - 1]["snapshot"]["pools"]["swa"]
-    text = wrong(lines)
-    assert f"line {number}: the values contradict each other: there is a sliding window" in text
+    text, words = wrong(lines), "the configuration has a sliding window"
+    assert f"line {number}: the values contradict each other: {words}" in text
 
 
 def test_an_error_of_ours_is_not_blamed_on_the_log(
@@ -357,7 +357,7 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
         (b"Welcome!\n", "line 1: not JSON"),
         (b"\xff\xfe\n", "line 1: not JSON"),
         (b"[" * 100_000 + b"\n", "line 1: not JSON"),
-        (b"[]\n", "line 1: a line has one of slotproof-log, command"),
+        (b"[]\n", "line 1: a line has one of the keys slotproof-log, command"),
         (b'{"command": {"do": "flush"}, "snapshot": {}}\n', "line 1: a line has one of"),
         (b'{"command": {"do": "flush"}}\n', "line 1: the log has no header"),
         (b'{"slotproof-log": 1' + b"0" * 5000 + b"}\n", "line 1: not JSON"),

@@ -123,7 +123,7 @@ def test_the_line_that_names_a_failure_is_no_warning(said: str, words: str) -> N
 
 def test_a_driver_that_only_warned_says_nothing_else() -> None:
     text = not_started(EngineFailed("hang", "no answer within 2 s", WARNS))
-    assert "it printed: warnings only on standard error; --step-timeout" in text
+    assert "the driver printed: warnings only on standard error; --step-timeout" in text
 
 
 def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
         ProcessEngine(argv, start_timeout=2.0)
     assert str(caught.value) == (
         'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 2}, '
-        "expected one line of JSON with its protocol, engine and capabilities; it printed: "
+        "expected one line of JSON with protocol, engine and capabilities; the driver printed: "
         "waiting for a device (on standard error); --step-timeout raises the limit"
     )
 
@@ -209,7 +209,7 @@ def test_a_program_that_does_not_exist_is_unusable() -> None:
     ("config", "text"),
     [
         (EngineConfig(page_size=4), "toy 7: page size 4 is not offered"),
-        (EngineConfig(window=2, swa_tokens=8), "toy 7: there is no sliding-window pool"),
+        (EngineConfig(window=2, swa_tokens=8), "toy 7: the engine has no sliding-window pool"),
         (EngineConfig(draft=2), r"toy 7: draft can only be \[0\]"),
     ],
 )

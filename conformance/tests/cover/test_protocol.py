@@ -114,7 +114,7 @@ def test_commands_are_described() -> None:
     [
         ({"page_size": 0}, "page_size: Input should be greater than or equal to 1, not 0"),
         ({"page_size": 4, "total_tokens": 6}, "total_tokens=6 is no multiple of page_size=4"),
-        ({"page_size": 4, "total_tokens": 0}, "total_tokens=0 is smaller than one page of 4"),
+        ({"page_size": 4, "total_tokens": 0}, "total_tokens=0 is less than one page of 4 tokens"),
         ({"window": 2}, "window and swa_tokens come together"),
         ({"swa_tokens": 2}, "window and swa_tokens come together"),
         ({"rows": 0}, "rows: Input should be greater than or equal to 1, not 0"),

@@ -86,7 +86,7 @@ NONSENSE: dict[str, tuple[Edit, str]] = {
     ),
     "a window and no pool for it": (
         lambda snapshot: snapshot["pools"].pop("swa"),
-        "there is a sliding window, and no pool “swa”",
+        "the configuration has a sliding window, but the pool “swa” is missing",
     ),
 }
 
@@ -320,9 +320,9 @@ def test_an_engine_that_reads_nothing_does_not_conform() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"events": True}, "it reports events, but names no transitions"),
+        ({"events": True}, "the engine reports events, but names no transitions"),
         ({"transitions": ["T-NOPE"]}, "there is no transition 'T-NOPE'"),
-        ({"commands": ["step"]}, "it does not offer “abort”, which every engine needs"),
+        ({"commands": ["step"]}, "it lacks “abort”, a command that every engine needs"),
     ],
 )
 def test_an_offer_that_would_be_judged_by_nothing_is_refused(more: Any, text: str) -> None:

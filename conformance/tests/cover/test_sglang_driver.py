@@ -62,7 +62,7 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
     assert str(caught.value) == (
         "unknown layout: the cache is types.SimpleNamespace; known are "
         "UnifiedRadixCache.session (one KV record), UnifiedRadixCache.session, StreamingSession "
-        "(a wrapper), SessionAwareCache (no flag for what is in flight)"
+        "(a wrapper), SessionAwareCache (no flag for a turn in flight)"
     )
 
 

@@ -169,7 +169,7 @@ def test_where_to_look_escapes_what_it_names() -> None:
     frames = [*last.frames[:-1], replace(frame, events=events, differs=differs)]
     rows = [*trace.rows[:-1], replace(last, frames=frames)]
     shown = forms.form("markdown", replace(trace, rows=rows), "x")
-    assert "wrote the field wrongly, or one of these" in shown
+    assert "wrote a wrong value, or the field was changed by" in shown
     look = bare(shown.partition("Where to look:")[2].partition("| | command")[0])
     assert "](" not in look and "</b" not in look and "@maint" not in look and "\n#" not in look
 

@@ -155,19 +155,19 @@ def test_where_to_look_names_who_should_have_written(lost: View) -> None:
         ("0.5.23-stub-clears-inflight", "see", ("T-REJECT r2",)),
         (
             "0.5.23-retract-finishes",
-            "none of these may change the field, but one did:",
+            "the field was wrongly changed by one of:",
             ("T-RETRACT r1", "T-RESTORE r1", "T-EXTEND r1"),
         ),
         ("0.5.18-queued-abort", "see", ("T-ABORT-WAITING r1",)),
         (
             "0.5.12-swa-locked-full",
-            "one of these took or released a wrong page or lock:",
+            "one of these transitions took or released a wrong page or lock:",
             ("T-EVICT", "T-MATCH r3", "T-EXTEND r3", "T-PLAIN-FINISH r3"),
         ),
         ("0.5.23-page-16-waits", "every iteration repeats only", ("T-MATCH r2", "T-REFUSE r2")),
         (
             "0.5.18-swa-chunked-prompt",
-            "the spec does not allow this transition here:",
+            "the spec does not allow this transition in this state:",
             ("T-INSERT",),
         ),
     ],
@@ -185,7 +185,7 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     [
         (
             "0.5.23-stub-clears-inflight",
-            "T-SUBMIT r1 wrote the field wrongly, or one of these undid it:",
+            "T-SUBMIT r1 wrote a wrong value, or the field was changed by:",
             (
                 "T-REJECT r2",
                 "T-RESTORE r1",
@@ -275,7 +275,7 @@ def test_a_guard_is_shown_with_its_formula() -> None:
     view = finding("0.5.18-swa-chunked-prompt")
     why = suspects(view)[0].why
     assert (
-        why.startswith("T-INSERT needs “dup”: dup is -12 (r1 of s1): whole pages, ")
+        why.startswith("T-INSERT needs “dup”: dup is -12 (r1 of s1): only whole ")
         and "(0 ≤ dup" in why
     )
 

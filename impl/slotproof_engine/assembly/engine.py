@@ -55,8 +55,8 @@ class ReferenceEngine:
         )
         self.checker = parts.checker(config, self.scheduler, log)
         self._rows: list[int] = []
-        """Cache for ``content``: the row of each position. The next fields cache indices, bits and
-        stamps."""
+        """Cache of the method ``content``: the row of each position. The next fields cache KV
+        indices, bits and stamps."""
         self._index: tuple[Tensor, ...] = ()
         self._shown: list[tuple[Tensor, Tensor, Tensor]] = []
         self._content: list[tuple[int, int]] = []
@@ -73,7 +73,7 @@ class ReferenceEngine:
 
     @property
     def ended(self) -> list[dict[str, Any]]:
-        """Requests ended in the last iteration, with their KV lengths before trimming."""
+        """Requests that ended in the last iteration, with their KV lengths before the trim."""
         return self.outbox.ended
 
     def do(self, command: Command) -> None:
@@ -111,7 +111,7 @@ class ReferenceEngine:
         self.consumed = []
 
     def content(self, lengths: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
-        """Read back (token, position) of the KV at positions ``[0, length)`` of each row.
+        """Return (token, position) of the KV at positions ``[0, length)`` of each row, read back.
 
         Where sliding-window KV was freed, only full-attention layers are read. The result is
         ``TORN`` where layers disagree, where K and V disagree, and in restored pages that differ

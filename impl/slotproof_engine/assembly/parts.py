@@ -33,7 +33,7 @@ def _models() -> Mapping[str, type[PagedModel]]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Classes of the reference engine. A mutant exchanges some with ``dataclasses.replace``."""
+    """Classes of the reference engine. A mutant replaces classes with ``dataclasses.replace``."""
 
     allocators: Mapping[str, type[PageAllocator]] = field(default_factory=_allocators)
     rows: type[ReqToTokenPool] = ReqToTokenPool

@@ -33,15 +33,15 @@ class EngineConfig:
     rows: int = 8
     """Number of rows of ``req_to_token``."""
     context_len: int = 64
-    """Maximum tokens of prompt plus output. Also a row's width, before rounding up to pages."""
+    """Maximum number of tokens of prompt plus output. Rounded up to pages, it is a row's width."""
     chunk: int = 0
-    """Maximum tokens of a prefill batch. Longer prompts are prefilled in chunks. 0: off."""
+    """Maximum tokens in a prefill batch. Longer prompts are prefilled in chunks. 0: off."""
     draft: int = 0
     """Draft tokens per round. A round commits up to ``draft + 1`` tokens. 0: plain decoding."""
     topk: int = 1
     """Number of draft branches. A round allocates ``draft * topk`` tokens ahead."""
     reserve: int = 0
-    """Percentage of the tokens still to be generated: admission reserves memory for this share."""
+    """Percentage of the tokens still to be generated for which admission reserves memory."""
     retract: str = "keep"
     """KV of a retracted turn: ``keep`` (held by the slot) or ``wipe`` (freed)."""
     timeout: int = 0
@@ -73,7 +73,7 @@ class EngineConfig:
     audit: bool = False
     """The memory check also audits every page (``slotproof_engine.kv.audit``)."""
     kernels: str = "auto"
-    """``torch``, ``triton``, or ``auto``: Triton on a GPU if installed."""
+    """Kernels: ``torch``, ``triton``, or ``auto`` (Triton on a GPU if Triton is installed)."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> EngineConfig:

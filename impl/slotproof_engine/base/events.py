@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Event: TypeAlias = tuple[str, str | None, str | None, dict[str, int]]
-"""(transition, session, request, parameters), as listed in the protocol document."""
+"""An event: (transition, session, request, parameters), as listed in the protocol document."""
 Message: TypeAlias = dict[str, Any]
 
 
@@ -20,7 +20,7 @@ class Outbox:
     events: list[Event] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     ended: list[dict[str, Any]] = field(default_factory=list)
-    """Ended requests, with their KV lengths before trimming."""
+    """Requests that ended, with their KV lengths before the trim."""
 
     def emit(self, transition: str, sid: str | None, rid: str | None, **params: int) -> None:
         self.events.append((transition, sid, rid, params))
@@ -36,5 +36,5 @@ class Outbox:
         )
 
     def clear(self) -> None:
-        """Replace the lists by empty lists. Lists that a caller read earlier stay unchanged."""
+        """Start new empty lists. Lists that a caller has read before stay unchanged."""
         self.events, self.messages, self.ended = [], [], []

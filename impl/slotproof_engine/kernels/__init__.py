@@ -1,8 +1,8 @@
 """Device operations, in plain torch and in Triton for a GPU.
 
-Every operation exists twice, with the same name, signature and result. ``plain_*`` is written for
-reading, ``triton_*`` for speed. Tests compare the two. Operations read and write tensors in place,
-without waiting. They neither allocate pages nor know a page's owner.
+Every operation exists twice, with the same name, signature and result. ``plain_*`` is written to be
+read, ``triton_*`` to be fast. Tests compare the two. Operations read and write tensors in place,
+without waiting. No operation allocates pages or knows a page's owner.
 
 ``triton_*`` needs Triton (``pip install 'slotproof[cuda]'``) and is imported only on demand. With
 ``TRITON_INTERPRET=1``, the kernels run slowly on the CPU.
@@ -57,7 +57,7 @@ class MemoryKernels(Protocol):
 
 
 def memory_kernels(device: str, page_size: int, which: str = AUTO) -> MemoryKernels:
-    """Return the module to use on the device. Triton needs a page size that is a power of 2."""
+    """Return the kernels' module for the device. Triton needs a page size that is a power of 2."""
     wanted = wants_triton(device, which)
     if wanted and page_size & (page_size - 1):
         if which == TRITON:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from enum import IntEnum
 
 ROW = 1
-"""Increment for each row that owns the page, counted in bits 0 to 11 of its 32-bit word."""
+"""Increment of a page's 32-bit word for each owning row. Bits 0 to 11 count these rows."""
 TREE = 1 << 12
-"""Increment if the prefix tree owns the page, counted in bits 12 to 21."""
+"""Increment of a page's word for each node of the prefix tree that has the page: bits 12 to 21."""
 FREE = 1 << 22
-"""Increment if the free list has the page, counted in bits 22 to 31."""
+"""Increment of a page's word for each entry of the page in the free list: bits 22 to 31."""
 ROW_MASK, TREE_MASK, FREE_MASK = 0xFFF, 0x3FF, 0x3FF
 TREE_SHIFT, FREE_SHIFT = 12, 22
 
 NEVER = 1 << 62
-"""Value of the first offender for a kind that has no violations."""
+"""Value stored as the first offender of a violation kind that did not occur."""
 
 
 class Kind(IntEnum):
-    """Kind of violation, and index of its count in the result."""
+    """Kind of violation. Its value is the index of the kind's count in the audit's result."""
 
     LOST = 0
     """A page has no owner."""
     ROW_ROW = 1
-    """Two rows, or one row twice, own a page."""
+    """A page is owned by two rows, or twice by one row."""
     ROW_FREE = 2
     """A row owns a page that is free."""
     ROW_TREE = 3
@@ -51,9 +51,9 @@ PAGE_KINDS = 7
 """Kinds below this number are about a page. Later kinds, except STRAY, are about a place in a row.
 """
 NAMED = 2 * KINDS
-"""Index in the result, after counts and first offenders: how often owners name pages."""
+"""Index in the result of the total number of page owners, counted while owners are read."""
 COUNTED = NAMED + 1
-"""Index of the same number, summed from the words. The number is smaller than at NAMED if a bit
-field overflowed."""
+"""Index in the result of the total number of page owners, summed from the pages' words. This total
+is smaller than the total at NAMED if a bit field overflowed."""
 FOUND = 2 * KINDS + 2
 """Number of int64 values in the result."""

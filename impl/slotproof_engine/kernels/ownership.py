@@ -9,27 +9,27 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ownership:
-    """Owners of all pages, as int32 or int64 tensors on one device. The audit only reads them.
+    """Owners of all pages, as int32 or int64 tensors on one device. The audit only reads.
 
-    An *owner* is a request or a session's slot with a row. In that row, the prefix tree owns the
-    positions [0, Q) and the owner owns [Q, ceil(A)). In a sliding-window pool, positions before E
-    are already freed. Lengths are in tokens, and ceil() rounds up to whole pages.
+    An *owner* has a row, and is a request or a session's slot. In that row, the prefix tree owns
+    the positions [0, Q) and the owner owns [Q, ceil(A)). In a sliding-window pool, positions before
+    E are already freed. Lengths are in tokens, and ceil() rounds up to whole pages.
     """
 
     req_to_token: Tensor
-    """Row table, ``[rows, row width]``: the KV index of each position, or < 0 for none."""
+    """Row table, ``[rows, row width]``: the KV index of each position, < 0 if it has no KV."""
     allocated: Tensor
-    """A of each owner, the allocated length, ``[owners]``."""
+    """Allocated length A of each owner, ``[owners]``."""
     free_pages: Tensor
-    """Page IDs, one-dimensional. Entries < 0 are padding."""
+    """IDs of the free pages, one-dimensional. Entries < 0 are padding."""
     tree_pages: Tensor | None = None
-    """Page IDs, one-dimensional. Entries < 0 are padding. None: no tree."""
+    """IDs of the prefix tree's pages, one-dimensional. Entries < 0 are padding. None: no tree."""
     protected: Tensor | None = None
-    """Q of each owner, the protected length, ``[owners]``. None: 0."""
+    """Protected length Q of each owner, ``[owners]``. None: 0."""
     evicted: Tensor | None = None
-    """E of each owner, the end of the freed sliding-window KV, ``[owners]``. None: 0."""
+    """End E of each owner's freed sliding-window KV, ``[owners]``. None: 0."""
     rows: Tensor | None = None
-    """Row of every owner, < 0: no row. None: owner i has row i."""
+    """Row of each owner, < 0 if the owner has no row. None: owner i has row i."""
     free_count: Tensor | None = None
     """Number of valid entries in ``free_pages``, a scalar on the device. None: all."""
     tree_count: Tensor | None = None

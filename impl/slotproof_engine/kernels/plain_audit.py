@@ -26,11 +26,11 @@ from slotproof_engine.kernels.ownership import Ownership
 def audit_pages(
     words: Tensor, result: Tensor, own: Ownership, page_size: int, first_page: int
 ) -> None:
-    """Count the owners of each page in ``words`` and add violations to ``result``.
+    """Count each page's owners into ``words``, and add violations to ``result``.
 
     ``words``: int32 ``[pages]``, all zero, for the pages from ``first_page`` on. ``result``: int64
-    ``[FOUND]``, with counts 0 and first offenders ``NEVER``. The shapes of all tensors computed
-    here depend only on the shapes of the inputs.
+    ``[FOUND]``, with counts 0 and first offenders ``NEVER``. The shape of each computed tensor
+    depends only on the shapes of the inputs.
     """
     table, owners, device = own.req_to_token, len(own.allocated), words.device
     row_pages = table.shape[1] // page_size

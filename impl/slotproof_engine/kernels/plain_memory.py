@@ -1,4 +1,4 @@
-"""Rows and KV in plain torch, the reference for ``triton_memory``.
+"""Operations on rows and KV in plain torch, the reference for ``triton_memory``.
 
 A *span* is (row, first position, end position), on the host. P is the page size. Page k of a row
 has the positions [k * P, (k + 1) * P). Entry p of a page is the KV index P * page + p.
@@ -37,8 +37,8 @@ def freed_pages(spans: Sequence[Span], page_size: int) -> int:
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
     """Write ``pages``, in order, to positions [ceil(A), ceil(hi)) of each span (row, A, hi).
 
-    ``pages``: as many as ``new_pages`` returns. In decoding, hi is A + 1, and a row gets a page
-    only if A is the end of a page.
+    ``pages`` has as many pages as ``new_pages`` returns. In decoding, hi is A + 1, and a row gets a
+    page only if A is the end of a page.
     """
     rows: list[int] = []
     numbers: list[int] = []

@@ -1,11 +1,11 @@
 """Page audit in Triton: two launches, no sorting, no read-back.
 
-*Count*, the first launch, increments the bit field of every page named by an owner. The increment
-is a 32-bit reduction in L2, without waiting. *Judge*, the second launch, reads every page's word
-once, and the rows' protected prefixes. A block without violations writes one number.
+The first launch, *count*, increments a bit field of every page that an owner names. The increment
+is a 32-bit reduction in L2, without waiting. The second launch, *judge*, reads every page's word
+and the rows' protected prefixes once. A block that meets no violation writes one number.
 
-Costs: *count* loads the first entry of every page, then scatters over ``4 * pages`` bytes. At page
-sizes above 4, each load takes a whole 32-byte sector. *Judge* reads the ``4 * pages`` bytes once.
+Costs: *count* loads the first entry of every page, then scatters increments over ``4 * pages``
+bytes. At page sizes above 4, each load takes a whole 32-byte sector. *Judge* reads every word once.
 Rows and lists are read once, with ``evict_first``, and leave the L2 cache to the scattered words.
 Below 10^5 pages, the time of the two launches dominates.
 """
@@ -81,7 +81,7 @@ def _row(rows, owner, HAS: tl.constexpr):
 
 @triton.jit
 def _entries(table, row, stride, table_rows, row_pages, number, wanted, P: tl.constexpr):
-    """Load the KV index at the first position of each page of a row, or -1 without an entry."""
+    """Load the KV index at the first position of each page in a row, or -1 for a missing entry."""
     # The interpreter makes no mask of a block and a scalar: no `wanted & (row < table_rows)`.
     present = wanted & (number < tl.where(row < table_rows, row_pages, 0))
     return tl.load(

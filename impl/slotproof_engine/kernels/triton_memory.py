@@ -1,4 +1,4 @@
-"""Rows and KV in Triton: one launch per operation, without host waits."""
+"""Operations on rows and KV in Triton: each is one launch, and the host does not wait."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _write_kv(buffer, v_offset, loc, kv, numbers, width, tokens, BLOCK: tl.const
 
 
 def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
-    """Return the spans with rows made nonnegative. ``IndexError`` if a span exceeds the table."""
+    """Return the spans with nonnegative row numbers. ``IndexError`` if a span exceeds the table."""
     rows, width = table.shape
     for row, _, hi in spans:
         if not -rows <= row < rows or hi > width:
@@ -121,7 +121,7 @@ def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
 
 
 def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
-    """Allocate as ``plain_memory`` does. Each row has a block, which counts earlier rows' pages."""
+    """Allocate as ``plain_memory`` does. One block per row counts the pages of earlier rows."""
     if not new_pages(spans, page_size):
         return
     given = upload(_checked(spans, table), str(table.device))

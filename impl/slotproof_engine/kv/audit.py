@@ -139,7 +139,7 @@ class Audit:
         self._launched = False
 
     def launch(self, own: Ownership) -> None:
-        """Enqueue the audit and the copy of its result. The audit reads ``own`` when it runs."""
+        """Enqueue the audit and the copy of its result. ``own`` is read when the audit runs."""
         self._words.zero_()
         self._found.copy_(self._nothing)
         self._run(self._words, self._found, own, self.page_size, self.first_page)
@@ -150,13 +150,13 @@ class Audit:
             self._copied.record()
 
     def replayed(self) -> None:
-        """Note that a CUDA graph with a captured launch was replayed. The next verdict is the
-        result of that launch."""
+        """Tell the audit that a CUDA graph with a captured launch was replayed. The next verdict is
+        the result of that launch."""
         if self._copied is not None:
             self._copied.record()
 
     def verdict(self, *, wait: bool = False) -> Verdict | None:
-        """Return the last launch's result. ``None`` if not ready. ``wait``: wait for the result."""
+        """Return the last launch's result, ``None`` if it is not ready. ``wait``: wait for it."""
         if not self._launched:
             raise RuntimeError("no audit was launched: call launch() first")
         if self._copied is not None:

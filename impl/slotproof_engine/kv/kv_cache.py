@@ -24,7 +24,7 @@ FULL, SWA = "full", "swa"
 
 
 class KVCache:
-    """Allocators and KV of each pool (``full``, and ``swa`` with a window), the rows, the tree."""
+    """Allocators and KV of the pools (``full``, and ``swa`` if any), the rows, the prefix tree."""
 
     def __init__(
         self,
@@ -115,8 +115,8 @@ class KVCache:
     def free_kv(self, kv: KVRecord, lo: int, hi: int) -> None:
         """Free the pages of positions ``[lo, hi)`` of the row. ``hi`` is page-aligned.
 
-        [lo, cursor)  sliding-window pages: already freed, left alone.
-        [cursor, hi)  freed in every pool.
+        [lo, cursor)  the sliding-window pages were freed before and are left alone.
+        [cursor, hi)  the pages are freed in every pool.
         """
         for pool in self.allocators:
             start = max(lo, kv.swa_evicted_seqlen) if pool == SWA else lo
@@ -133,7 +133,7 @@ class KVCache:
         """Release the KV, the lock and the row described by ``kv``, and clear the record.
 
         [0, Q)        stays in the tree, unlocked.
-        [Q, ceil(A))  freed.
+        [Q, ceil(A))  is freed.
 
         Returns the number of tokens made evictable.
         """
@@ -176,7 +176,7 @@ class KVCache:
         self.cap(kv, m)
 
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """Invalidate the KV past ``m``. Its memory stays allocated to the row."""
+        """Invalidate the KV past ``m``. The memory past ``m`` stays allocated to the row."""
         kv.kv_committed_len = min(kv.kv_committed_len, m)
 
     def cap(self, kv: KVRecord, m: int) -> None:
@@ -188,10 +188,10 @@ class KVCache:
     def advance_swa(self, kv: KVRecord) -> int | None:
         """Free sliding-window KV that no later token can attend to. Return the cursor if it moved.
 
-        [max(Q, old), new) is freed in the sliding-window pool. new is at most C minus the window.
+        [max(Q, old cursor), new cursor) is freed. The new cursor is at most C minus the window.
 
-        The cursor does not move if the tree owns all pages between old and new. A slot whose
-        window begins in these pages can then still be restored.
+        The cursor does not move if the tree owns all pages between the old and the new cursor. A
+        slot whose window begins in these tree pages can then still be restored.
         """
         if not self.window:
             return None
@@ -207,12 +207,12 @@ class KVCache:
     # Content -----------------------------------------------------------------
 
     def stamp_pages(self, kv: KVRecord, session: int) -> None:
-        """Stamp the pages owned by the row as saved by the session. Moves no memory."""
+        """Stamp each page owned by the row with the session that saves it. Moves no memory."""
         for pool, pages, first in self._private_pages(kv):
             self.stamps[pool].save(pages, session, first)
 
     def verify_pages(self, kv: KVRecord, session: int) -> None:
-        """Mark owned pages that differ from the saved pages as suspect (see ``engine.content``)."""
+        """Mark as suspect all owned pages that changed since the save (see ``engine.content``)."""
         for pool, pages, first in self._private_pages(kv):
             self.stamps[pool].verify(pages, session, first)
 
@@ -231,8 +231,8 @@ class KVCache:
     def insert(self, req: Req, upto: int) -> tuple[TreeNode, int]:
         """Move KV of ``[Q, upto)`` to the tree. Return the last node and ``dup``, in tokens.
 
-        [Q, Q + dup)     already in the tree: the row's own pages are freed.
-        [Q + dup, upto)  owned by the tree from now on, unlocked.
+        [Q, Q + dup)     is already in the tree: the row's own pages are freed.
+        [Q + dup, upto)  is owned by the tree from now on, unlocked.
 
         The row still points to the freed pages: ``point_to`` corrects the row.
         """
@@ -259,7 +259,7 @@ class KVCache:
             self.req_to_token_pool.write(pool, row, first, upload(pages, self.device))
 
     def evict(self, tokens: int) -> int:
-        """Evict up to ``tokens`` unlocked tokens, rounded up to pages. Return the tokens freed."""
+        """Evict up to ``tokens`` unlocked tokens, rounded up to pages. Return the number freed."""
         gone = self.tree.evict(self.ceil_page(tokens) // self.page_size)
         if gone:
             for pool in self.allocators:

@@ -12,7 +12,7 @@ from slotproof_engine.requests.req import KVRecord
 
 
 class PageAuditor:
-    """One :class:`Audit` per pool. Owners are requests with KV, and slots not on loan."""
+    """One :class:`Audit` per pool. Owners are requests that have KV, and slots not on loan."""
 
     def __init__(self, config: EngineConfig, kv: KVCache) -> None:
         self.kv = kv

@@ -10,11 +10,11 @@ from torch import Tensor
 from slotproof_engine.kernels import MemoryKernels, plain_memory
 
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integer type by size in bytes. KV of any type is moved and poisoned as integers of its size."""
+"""Integer type by size in bytes. KV elements are moved and poisoned as integers of their size."""
 
 
 class KVPool:
-    """K and V of the layers sharing a pool, in tensors ``[tokens, heads, dim]``."""
+    """K and V of the layers that share a pool, in tensors ``[tokens, heads, dim]``."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class KVPool:
         return self._bits[:, :, loc, 0]
 
     def poison(self, pages: Tensor, page_size: int) -> None:
-        """Set every bit of the pages, which reads as NaN in any floating-point type, FP8 included.
+        """Set every bit of the pages. All bits set read as NaN in any float type, FP8 included.
 
         A request that reads a freed page gets NaN, and its sampled tokens change.
         """

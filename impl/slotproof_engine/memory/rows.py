@@ -15,7 +15,7 @@ NO_ROW = -1
 
 
 class ReqToTokenPool:
-    """Rows, allocated on the host. The device has a table ``[rows, row width]`` per KV pool.
+    """Rows, allocated on the host. Each KV pool has a table ``[rows, row width]`` on the device.
 
     A page of KV covers P positions, beginning at a multiple of P. Tables are written page by page,
     and page IDs are read from every P-th entry.

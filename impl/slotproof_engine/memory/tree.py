@@ -35,7 +35,7 @@ class PrefixTree:
 
     A node is one page, so no node is ever split. Locking a prefix increments a counter on its
     nodes. A lock or an eviction covers whole nodes. A node holds the same P tokens in every pool,
-    so a page with tokens missing in a pool is not in the tree.
+    so a page that lacks tokens in a pool is not in the tree.
 
     The host reads page IDs from the device once, on insertion. Sizes are in tokens of one pool.
     ``evictable`` and ``protected`` change when nodes are locked and unlocked. The root holds no
@@ -48,7 +48,7 @@ class PrefixTree:
         self.evictable = 0
         self.protected = 0
         self.evicted = 0
-        """Tokens evicted since the start, the same for every pool."""
+        """Number of tokens evicted since the start, equal in every pool."""
         self._clock = 0
 
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
@@ -71,8 +71,8 @@ class PrefixTree:
         """Add the pages of ``tokens`` below ``node``, unlocked and owned by the tree from now on.
 
         ``swa_pages`` is empty without a second pool. Returns the last node and the number of
-        leading tokens already in the tree. The caller still owns the pages of those tokens and
-        frees the pages.
+        leading tokens already in the tree. The caller still owns the pages of those tokens and must
+        free them.
         """
         dup = 0
         for index, key in enumerate(self._pages(tokens)):
@@ -121,7 +121,7 @@ class PrefixTree:
     def evict(self, pages: int) -> list[TreeNode]:
         """Drop up to ``pages`` unlocked nodes, least recently used leaves first.
 
-        The caller owns the pages of the returned nodes and frees the pages.
+        The caller owns the pages of the returned nodes and must free them.
         """
         leaves = [(node.last_access, node) for node in self.nodes() if self._evictable(node)]
         heapq.heapify(leaves)

@@ -1,1 +1,1 @@
-"""Models that compute the next token: a sum of KV stamps, or a tiny transformer."""
+"""Models that compute the next token: one sums KV stamps, one is a tiny transformer."""

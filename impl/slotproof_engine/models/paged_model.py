@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slotproof_engine.kv.kv_cache import KVCache
 
 STAMP_DIM = 3
-"""Number of leading values in K, and in V, that identify token and position."""
+"""Number of leading values of K, and of V, that identify the token and its position."""
 TORN = (-1, -1)
 """Stamp of KV that does not belong to one token at one position."""
 
@@ -57,10 +57,10 @@ class PagedModel:
     def visible(
         self, table: Tensor, rows: Tensor, ends: Tensor, longest: int, window: int
     ) -> tuple[Tensor, Tensor]:
-        """Return KV indices of the last positions below ``ends`` of each row, and a validity mask.
+        """Return each row's KV indices at the last positions below its end, and a validity mask.
 
-        Both are ``[len(rows), positions]``. The number of positions is ``longest``, the largest
-        end, or the window if smaller. Sizes come from the host, so nothing is read back.
+        Both are ``[len(rows), positions]``. ``longest``, the largest end, is the number of
+        positions unless the window is smaller. Sizes come from the host, so nothing is read back.
         """
         ends = ends[:, None]
         if window and longest > window:

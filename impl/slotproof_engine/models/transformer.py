@@ -1,8 +1,8 @@
 """Tiny greedy transformer with seeded weights: two layers, the second with an optional window.
 
-``Transformer`` has the weights and no cache. It computes a layer from any K and V.
+``Transformer`` has the weights and computes a layer from any K and V, without a cache.
 ``expected_tokens`` runs the model on a whole conversation at once. ``PagedTransformer`` runs the
-model over the paged pools, in batches of a few tokens. Both must give the same tokens.
+model in small batches over the paged pools. Both runs must give the same tokens.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Transformer:
         self.up = [draw(WIDTH, 2 * WIDTH) for _ in range(num_layers)]
         self.down = [draw(2 * WIDTH, WIDTH) for _ in range(num_layers)]
         self.head = draw(WIDTH, vocab - 1)
-        """Token 0 is never sampled."""
+        """Output weights of the tokens 1, 2, ...: token 0 is never sampled."""
         self._waves = torch.linspace(0.1, 3.0, WIDTH // 2, device=device)
 
     def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -56,12 +56,12 @@ class Transformer:
         return self.embedding[tokens] + torch.cat((angles.sin(), angles.cos()), -1)
 
     def keys_values(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return K and V of the tokens, ``[tokens, key dim]`` both."""
+        """Return K and V of the tokens, each ``[tokens, key dim]``."""
         k, v = (_normal(x) @ self.kv[layer]).chunk(2, -1)
         return k, v
 
     def layer(self, layer: int, x: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
-        """Attend to ``seen`` K and V (``[tokens, positions, key dim]``), then apply an MLP."""
+        """Attend to the seen K and V (``[tokens, positions, key dim]``), then apply an MLP."""
         q = (_normal(x) @ self.q[layer]).view(len(x), HEADS, KEY_DIM)
         scores = torch.einsum("thd,tpd->thp", q, k) / math.sqrt(KEY_DIM)
         share = scores.masked_fill(~seen[:, None], -math.inf).softmax(-1)
@@ -71,7 +71,7 @@ class Transformer:
         return x + torch.tanh(_normal(x) @ self.up[layer]) @ self.down[layer]
 
     def logits(self, x: Tensor) -> Tensor:
-        """Return the logits of tokens 1, 2, ...: ``[..., vocab - 1]``."""
+        """Return the logits of the tokens 1 to vocab - 1, ``[..., vocab - 1]``."""
         return _normal(x) @ self.head
 
 

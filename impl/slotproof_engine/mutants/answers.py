@@ -66,7 +66,7 @@ class IgnoresStop(Scheduler):
 
 class ShortQueue(Scheduler):
     def step(self) -> None:
-        """If more than two requests wait, abort the last."""
+        """If more than two requests wait, abort the last of them."""
         if len(self.waiting_queue) > 2:
             self.abort(self.waiting_queue[-1], "the queue is full")
         super().step()

@@ -52,8 +52,8 @@ class BatchBySize(MemoryChecker):
 
 class MergesIntoItself(Scheduler):
     def _merge_last_batch(self) -> None:
-        """Merge the last batch into the running batch even if both are one object: its requests are
-        lost."""
+        """Merge the last batch into the running batch even if both are the same object. All
+        requests of that batch are lost."""
         if self.last_batch is not None:
             self.running_batch.merge_batch(self.last_batch)
         self.last_batch = None
@@ -74,7 +74,7 @@ class KeepsNothing(MemoryChecker):
 
 class Silent(MemoryChecker):
     def _dump(self) -> None:
-        """Leave the stored lines unlogged."""
+        """Log no stored lines when a check fails."""
 
 
 class ParkedNotCounted(MemoryChecker):
@@ -86,7 +86,7 @@ class ParkedNotCounted(MemoryChecker):
 
 class OnePool(MemoryChecker):
     def pools(self) -> tuple[str, ...]:
-        """Check the full pool only."""
+        """Check only the full-attention pool."""
         return (FULL,)
 
 

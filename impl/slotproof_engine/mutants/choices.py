@@ -1,4 +1,4 @@
-"""Bugs of behaviour that a profile chooses: publishing on loan, drops of a last token, queues."""
+"""Bugs of behaviour that a profile chooses: publishing on loan, dropping the last token, queues."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from slotproof_engine.sessions.turn_queue import Command, TurnQueue
 
 class LeavesPrefix(SessionCache):
     def follow(self, slot: SessionSlot, req: Req) -> None:
-        """Leave the slot's prefix and lock as before the turn published KV."""
+        """Leave the slot's prefix and lock as they were before the turn published KV."""
 
 
 class KeepsLastToken(SessionCache):
     def kept_len(self, finished_len: int) -> int:
-        """Return all outputs, the last one included."""
+        """Return the number of all outputs, the last output included."""
         return finished_len
 
 
 class CountsSlack(KVCache):
     def uncount(self, kv: KVRecord, m: int) -> None:
-        """Leave KV past the end of a turn valid, although only its memory should stay."""
+        """Leave KV past a turn's end valid, although only the memory should stay."""
 
 
 class NewestFirst(TurnQueue):

@@ -15,7 +15,7 @@ from slotproof_engine.scheduling.scheduler import ExtendSpan, Scheduler
 
 class StaleFirst(Scheduler):
     def extend_span(self, req: Req) -> ExtendSpan:
-        """Treat the first position after a restore as written. Its KV is stale."""
+        """Treat the first position after a restore as already written. Its KV stays stale."""
         _, lo, tokens = super().extend_span(req)
         skip = int(len(tokens) > 1 and self.cache.lent_slot(req) is not None)
         return req, lo + skip, tokens[skip:]
@@ -35,7 +35,7 @@ class _ShortSight(PagedModel):
     def visible(
         self, table: Tensor, rows: Tensor, ends: Tensor, longest: int, window: int
     ) -> tuple[Tensor, Tensor]:
-        """Show a layer one position less than the window."""
+        """Let a layer see one position less than its window."""
         return super().visible(table, rows, ends, longest, window - (window > 1))
 
 

@@ -12,7 +12,7 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 class LastTokenTwice(PrefixTree):
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
-        """Leave out the last token, although the caller has already left it out."""
+        """Leave out one more token, although the caller has already left out the last token."""
         return super().match_prefix(tokens[:-1])
 
 

@@ -40,8 +40,8 @@ def swap(**components: object) -> Callable[[Parts], Parts]:
 
 
 def joined(mutants: Sequence[Mutant]) -> Mutant:
-    """Return a mutant with all the bugs. A component that two mutants change gets both classes as
-    bases. If both override a method, the first mutant's version is called first."""
+    """Return a mutant with all the bugs. A component that two mutants change inherits from both
+    changed classes. If both override a method, the first mutant's version is called first."""
     if len(mutants) == 1:
         return mutants[0]
 

@@ -22,7 +22,7 @@ class AbortDropsRow(SessionCache):
 
 class FirstTurnAbort(SessionCache):
     def release_turn(self, req: Req) -> int:
-        """Release only KV of a slot, although a first turn has no slot yet."""
+        """Release KV only through a slot, although a first turn has no slot yet."""
         if self.lent_slot(req) is not None:
             return super().release_turn(req)
         req.clear_kv()
@@ -39,13 +39,13 @@ class HistoryAtCreate(Session):
 class TwoInFlight(Session):
     @property
     def accepts_turn(self) -> bool:
-        """True at any time."""
+        """True at any time, even while a turn is in flight."""
         return True
 
 
 class CloseReleasesRunning(SessionController):
     def close(self, sid: str) -> None:
-        """Close at once during a turn on the slot, freeing memory in use."""
+        """Close a session at once while a turn runs on its slot: memory in use is freed."""
         session = self.get(sid)
         slot = self.cache.slots.get(sid)
         if session is None or session.inflight is None or slot is None or not slot.is_active:

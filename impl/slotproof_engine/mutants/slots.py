@@ -29,7 +29,7 @@ class StickyActive(SessionSlot):
 
 class UnalignedProtected(SessionSlot):
     def restore_to_req(self, req: Req) -> None:
-        """Treat the turn's whole committed KV as the tree's."""
+        """Treat all committed KV of the turn as owned by the prefix tree."""
         super().restore_to_req(req)
         req.cache_protected_len = self.kv_committed_len
 
@@ -70,7 +70,7 @@ class DoomedRestores(SessionCache):
 
 class NoFreeTail(SessionCache):
     def free_tail(self, slot: SessionSlot, n: int) -> None:
-        """Leave [n, A) to be overwritten by the next extend."""
+        """Leave the pages of [n, A) in the row, where the next extend overwrites them."""
         self.kv.cap(slot, self.kv.cut_point(slot, n))
 
 

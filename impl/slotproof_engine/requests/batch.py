@@ -22,7 +22,7 @@ class ScheduleBatch:
     """Batch of requests. Compare with ``is``. The operator ``==`` fails on tensors (#27228)."""
 
     input_ids: Tensor = field(default_factory=_empty)
-    """Tokens whose KV is written, ``[tokens]``. The next fields give row and position."""
+    """Tokens whose KV is written, ``[tokens]``. The next two fields give row and position."""
     out_rows: Tensor = field(default_factory=_empty)
     positions: Tensor = field(default_factory=_empty)
     req_pool_indices: Tensor = field(default_factory=_empty)
@@ -38,7 +38,7 @@ class ScheduleBatch:
         return not self.reqs
 
     def merge_batch(self, other: ScheduleBatch) -> None:
-        """Take over the requests of a prefilled batch, whose tensors are no longer used."""
+        """Take over all requests of a prefilled batch. That batch's tensors are then unused."""
         self.reqs += other.reqs
         other.reqs = []
 

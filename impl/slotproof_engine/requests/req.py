@@ -27,7 +27,7 @@ class KVRecord:
     cache_protected_len: int = 0
     swa_evicted_seqlen: int = 0
     last_node: TreeNode | None = None
-    """End of the locked prefix. The root if the prefix is empty."""
+    """Tree node at the end of the locked prefix. The root if the prefix is empty."""
 
     def copy_kv(self, other: KVRecord) -> None:
         """Copy ``other``, so that both records describe the same KV. Moves no memory."""
@@ -87,7 +87,7 @@ class Req(KVRecord):
         return max(0, self.max_new_tokens - len(self.output_ids))
 
     def finished_len(self) -> tuple[int, str] | None:
-        """Return the finished output length and the reason, or ``None`` if the request continues.
+        """Return the output length at the end and the finish reason, or ``None`` before the end.
 
         A speculative round may have sampled past the end. Each output token is checked only once.
         """
@@ -109,7 +109,7 @@ class Session:
     session_id: str
     open: bool = True
     closing: bool = False
-    """A close was requested while a turn was in flight."""
+    """True if a close was requested while a turn was in flight."""
     inflight: Req | None = None
     history: list[int] = field(default_factory=list)
     """Prompt and preserved output of the last finished turn."""
@@ -117,7 +117,7 @@ class Session:
     queue: list[dict[str, Any]] = field(default_factory=list)
     """Submit commands waiting for the turn in flight, if turns are queued."""
     close_waits: bool = False
-    """A close was requested while turns waited. The close follows the last of these turns."""
+    """True if a close was requested while turns waited. The close follows the last such turn."""
 
     @property
     def accepts_turn(self) -> bool:
@@ -142,7 +142,7 @@ class Session:
         return req
 
     def finish_req(self, req: Req, kept: int) -> None:
-        """Finish the turn in flight. The history becomes its prompt and first ``kept`` outputs."""
+        """Finish the turn in flight. Its prompt and first ``kept`` outputs become the history."""
         self.history = req.origin_input_ids + req.output_ids[:kept]
         self.inflight = None
 

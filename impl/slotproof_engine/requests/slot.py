@@ -12,7 +12,7 @@ class SessionSlot(KVRecord):
     """A session's slot. Restoring the slot to a turn and saving a turn to the slot move no memory.
 
     While the slot is on loan, its fields stay as ``free_tail`` left them. Refusing the turn
-    therefore leaves the slot unchanged. KV on loan is counted as the request's.
+    therefore leaves the slot unchanged. KV on loan is counted as KV of the request.
     """
 
     is_active: bool = False

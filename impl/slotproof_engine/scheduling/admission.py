@@ -14,7 +14,7 @@ UNLIMITED = 1 << 60
 
 
 class PrefillAdder:
-    """Builder of a prefill batch. Memory is checked here and allocated when the batch runs."""
+    """Builder of a prefill batch. It checks memory, which is allocated when the batch runs."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class MemoryChecker:
         self.figures: dict[str, Figures] = {}
         """Token counts of the pools covered by the last check."""
         self.held_rows: int | None = None
-        """Number of rows of slots not on loan, as counted by the last check."""
+        """Number of rows held by slots not on loan, as counted by the last check."""
         self.counted: list[str] = []
         """IDs of the requests counted by the last check, in order."""
         self.verdict = "off"
@@ -85,11 +85,11 @@ class MemoryChecker:
         )
 
     def self_check_during_busy(self) -> None:
-        """Check that every token of every pool has an owner, also if drafts are used (#27228)."""
+        """Check that every token of every pool has an owner, even if drafts are used (#27228)."""
         self._conclude("BUSY", [*self._check_pools(), *self._check_pages()])
 
     def self_check_during_idle(self) -> None:
-        """Check pools, pages and rows while no request runs. Every row must be free or a slot's."""
+        """Check pools, pages and rows while no request runs. A row in use must belong to a slot."""
         self._conclude("IDLE", [*self._check_pools(), *self._check_pages(), *self._check_rows()])
 
     def _check_pools(self) -> list[str]:
@@ -161,28 +161,28 @@ class MemoryChecker:
         )
 
     def held_sizes(self) -> dict[str, int]:
-        """Return the tokens owned by slots not on loan, per pool."""
+        """Return the number of tokens owned by slots that are not on loan, per pool."""
         sizes = {FULL: self.cache.session_held_tokens()}
         if SWA in self.config.pools:
             sizes[SWA] = self.cache.session_held_swa_tokens()
         return sizes
 
     def uncached_sizes(self) -> dict[str, int]:
-        """Return the tokens owned by requests past their protected prefix, per pool."""
+        """Return, per pool, the number of tokens that requests own past their protected prefix."""
         reqs = list(self.uncached_reqs())
         return {
             pool: sum(self.kv.private_size(req, pool) for req in reqs) for pool in self.config.pools
         }
 
     def uncached_reqs(self) -> Iterator[Req]:
-        """Yield every request with KV once: first requests in batches, then one between chunks."""
+        """Yield each request with KV once: the requests in batches, then the parked request."""
         for batch in self.batches():
             yield from batch.reqs
         if self.scheduler.chunked_req is not None:  # in no batch (#37502)
             yield self.scheduler.chunked_req
 
     def batches(self) -> list[ScheduleBatch]:
-        """Return the last batch and the running batch, or one batch if both are the same object
+        """Return the last batch and the running batch, or only one if both are the same object
         (#27228)."""
         last, running = self.scheduler.last_batch, self.scheduler.running_batch
         batches = [last] if last is not None else []

@@ -132,7 +132,7 @@ class Intake:
         return ""
 
     def reject(self, session: Session, rid: str, prompt: list[int]) -> None:
-        """Abort a stub in place of a turn that the session refuses. The session does not change."""
+        """Refuse a turn by aborting a stub request in its place. The session does not change."""
         closing = session.closing or session.close_waits
         why = "is closing" if closing else "has a turn in flight"
         stub = Req(rid=rid, origin_input_ids=prompt, max_new_tokens=0, kind="stub")
@@ -140,7 +140,7 @@ class Intake:
         self.scheduler.abort(stub, f"session {session.session_id!r} {why}")
 
     def _answer(self, rid: str, message: str) -> None:
-        """Answer that a request is refused. No ``Req`` object exists for the request."""
+        """Answer that a request is refused. A refused request has no ``Req`` object."""
         self.outbox.tell_finish(rid, ABORT, [], message)
 
     def abort(self, rid: str) -> None:

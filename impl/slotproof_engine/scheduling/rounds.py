@@ -12,8 +12,8 @@ from slotproof_engine.requests.results import ResultQueue
 
 
 def _number(text: str) -> int:
-    """Return a pseudo-random number determined by ``text``. A CRC would not do: its last bits
-    change regularly from one text to the next, which leaves only a few sequences."""
+    """Return a pseudo-random number determined by ``text``. A CRC would give only a few sequences:
+    its last bits change regularly from one text to the next."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
@@ -29,10 +29,10 @@ class DecodeRounds:
         """Tokens to accept in the next speculative round, by request ID."""
 
     def target(self, req: Req) -> int:
-        """Return the position up to which a round allocates: the next token and the draft tail
-        (slack).
+        """Return the position up to which a round allocates. It covers the next token and the draft
+        tail (slack).
 
-        With overlap scheduling, the tokens accepted by the round in flight are still unknown.
+        With overlap scheduling, it is unknown how many tokens the round in flight accepts.
         """
         draft = self.config.draft
         tail = draft * self.config.topk + (draft + 1 if draft and self.config.overlap else 0)

@@ -1,6 +1,6 @@
 """Scheduler: a ``step`` picks a batch, runs the batch and handles finished requests.
 
-Continuous batching as in real engines: prefill comes before decode, and a single request may be
+Batching is continuous as in real engines. Prefill comes before decode, and only one request may be
 between two chunks of its prefill. When memory runs out, the newest request is retracted.
 
 With overlap scheduling, a batch is launched before the previous result is processed. Tokens sampled
@@ -47,7 +47,7 @@ class Scheduler:
         self.outbox = outbox
         self.model = model
         self.reqs: dict[str, Req] = {}
-        """Every request without a final answer, in order of arrival."""
+        """Requests that have no final answer yet, by ID, in order of arrival."""
         self.waiting_queue: list[Req] = []
         self.chunked_req: Req | None = None
         """Request parked between two chunks, in no batch."""
@@ -108,7 +108,7 @@ class Scheduler:
         return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
 
     def _run_prefill(self, batch: ScheduleBatch) -> Iterator[Result]:
-        """Allocate, write KV and sample. Admission ensured that evicting makes enough room."""
+        """Allocate pages, write KV and sample. Admission ensured that eviction frees enough."""
         reqs = list(batch.reqs)
         self.make_room(sum(self.kv.new_pages(req, req.extend_to) for req in reqs))
         for req in reqs:
@@ -139,7 +139,7 @@ class Scheduler:
                 self._park(req)
 
     def extend_span(self, req: Req) -> ExtendSpan:
-        """Return the tokens up to ``extend_to`` without KV. The prefill writes their KV."""
+        """Return the tokens before ``extend_to`` that have no KV. The prefill writes their KV."""
         lo = req.kv_committed_len
         return req, lo, req.fill_ids[lo : req.extend_to]
 
@@ -150,7 +150,7 @@ class Scheduler:
         self.outbox.emit("T-PARK", req.session_id, req.rid)
 
     def _run_decode(self, batch: ScheduleBatch) -> Iterator[Result]:
-        """Allocate pages for a decoding round and run it. With overlap, plain rounds commit now."""
+        """Allocate pages and run a decoding round. With overlap, plain rounds commit at launch."""
         reqs = list(batch.reqs)
         overlap = self.config.overlap
         if overlap:

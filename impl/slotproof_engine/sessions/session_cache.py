@@ -1,4 +1,4 @@
-"""SessionCache: life cycle of session slots. It wraps the cache used by all other requests.
+"""SessionCache: life cycle of session slots. It wraps the cache of requests without a session.
 
 Methods are named as in ``TreeCache``. They handle a turn's slot, and leave requests without a
 session to ``TreeCache``.
@@ -33,10 +33,10 @@ class SessionCache:
     # A turn gets KV --------------------------------------------------------------
 
     def match_prefix(self, req: Req) -> None:
-        """Give ``req`` the KV available for its tokens, from its slot or otherwise from the tree.
+        """Give ``req`` the KV available for its tokens, from its slot or else from the prefix tree.
 
         Changes the cache. The slot is discarded if no prefix is reusable, or if a cut would lose
-        the sliding window. Call ``refuse`` to undo.
+        the sliding window. ``refuse`` undoes the match.
         """
         if req.session is not None and req.doomed:
             self.detach(req)
@@ -103,7 +103,7 @@ class SessionCache:
     def refuse(self, req: Req) -> None:
         """Undo ``match_prefix``, except for the freed tail: the request waits again.
 
-        Changes the cache: without a slot, the lock is dropped.
+        Changes the cache: if no slot is on loan, the request's lock is dropped.
         """
         slot = self.lent_slot(req)
         unlocked = 0
@@ -131,7 +131,7 @@ class SessionCache:
     # A turn ends -------------------------------------------------------------------
 
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """Save the KV of a turn finished with ``finished_len`` outputs in the slot.
+        """Save in the slot the KV of a turn that finished with ``finished_len`` outputs.
 
         Changes the cache: KV left past the end by speculation is freed.
         """
@@ -170,9 +170,9 @@ class SessionCache:
     def abort_req(self, req: Req, *, out_of_memory: bool = False) -> None:
         """Abort a request. The session's history stays as before.
 
-        Changes the cache. For a matched, parked or running request, KV, row and lock are released
-        and the slot disappears. For a waiting request, KV that a retract left in the slot is cut
-        to the history or discarded.
+        Changes the cache. If the request is matched, parked or running, its KV, row and lock are
+        released and the slot disappears. If the request waits, KV left in the slot by a retract is
+        cut to the history or discarded.
         """
         session = req.session
         if session is None:
@@ -198,7 +198,7 @@ class SessionCache:
         self.outbox.emit("T-ABORT-WAITING", sid, req.rid)
 
     def release_turn(self, req: Req) -> int:
-        """Release all KV of a turn, its own or on loan. The slot disappears."""
+        """Release all KV of a turn, whether owned or on loan. The slot disappears."""
         if self.lent_slot(req) is not None and req.session is not None:
             del self.slots[req.session.session_id]
         return self.kv.release(req)

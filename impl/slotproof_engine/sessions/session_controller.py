@@ -9,7 +9,7 @@ from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class SessionController:
-    """Sessions by ID. The entry of a closed session stays, empty, until its ID is opened again."""
+    """Sessions by ID. A closed session leaves an empty entry until its ID is opened again."""
 
     def __init__(
         self, config: EngineConfig, session: type[Session], cache: SessionCache, outbox: Outbox
@@ -19,7 +19,7 @@ class SessionController:
         self.outbox = outbox
         self.sessions: dict[str, Session] = {}
         self.clock = 0.0
-        """Seconds passed, as advanced by ``tick``."""
+        """Time in seconds, advanced by ``tick``."""
         self._new_session = session
 
     def get(self, sid: str) -> Session | None:
@@ -42,7 +42,7 @@ class SessionController:
     def close(self, sid: str) -> None:
         """Close a session now, or after the turn in flight and all waiting turns (#21875).
 
-        Closing now changes the cache: the slot is released.
+        An immediate close changes the cache: the slot is released.
         """
         session = self.get(sid)
         if session is None:
@@ -58,7 +58,7 @@ class SessionController:
             self._close(session, "T-CLOSE", "")
 
     def reap_closing(self) -> None:
-        """Close sessions whose close was deferred by a turn that has ended."""
+        """Close each session whose close was deferred and whose turn has ended."""
         for session in self.sessions.values():
             if session.closing and session.inflight is None:
                 self._close(session, "T-REAP", "")

@@ -1,6 +1,6 @@
 """Use of the prefix tree by a request: match, insert, finish, release.
 
-Requests without a slot to restore are served here: plain requests and the first turn of a session.
+``TreeCache`` serves requests without a slot to restore: plain requests and first turns.
 ``SessionCache`` wraps this class for turns.
 """
 
@@ -42,11 +42,11 @@ class TreeCache:
     def cache_unfinished_req(self, req: Req) -> None:
         """Publish the prefilled tokens: [Q, q) goes to the tree, in whole pages.
 
-        Changes the cache and the row. Skipped if sliding-window KV past Q is gone: a page enters
-        the tree only if it is whole in every pool.
+        Changes the cache and the row. Nothing is published if sliding-window KV past Q is gone: a
+        page enters the tree only if it is whole in every pool.
 
-        In [old Q, old Q + dup), own pages are freed and the row points to the tree's. The tree now
-        owns [old Q + dup, q). All of [0, q) is locked for the request. [q, A) stays private.
+        In [old Q, old Q + dup), own pages are freed and the row points to tree pages. The tree now
+        owns [old Q + dup, q). The request locks all of [0, q). [q, A) stays private.
         """
         lo, upto = req.cache_protected_len, self.kv.floor_page(req.kv_committed_len)
         if req.swa_evicted_seqlen > lo or upto == lo:
@@ -62,7 +62,7 @@ class TreeCache:
         self.outbox.emit("T-INSERT", req.session_id, req.rid, q=upto, swa_u=0, **moved)
 
     def cache_finished_req(self, req: Req, finished_len: int) -> None:
-        """Finish a plain request: its tokens go to the tree, all else is released.
+        """Finish a plain request: publish its whole pages and release all other memory.
 
         [Q, q) goes to the tree, unlocked. Duplicate pages and [q, ceil(A)) are freed.
         """
@@ -87,7 +87,7 @@ class TreeCache:
         self.outbox.emit("T-PLAIN-RETRACT", None, req.rid, **both)
 
     def evict(self, tokens: int) -> int:
-        """Evict unlocked pages, up to ``tokens`` rounded up. Return the tokens freed."""
+        """Evict up to ``tokens`` unlocked tokens, rounded up to pages. Return the number freed."""
         evicted = self.kv.evict(tokens)
         if evicted:
             self.outbox.emit("T-EVICT", None, None, **self.both("n", evicted))

@@ -1,6 +1,6 @@
 """TurnQueue: turns that wait for the turn in flight, and a close that waits for these turns.
 
-A waiting command changes neither KV nor session. Once it is next in the queue, a command is carried
+A waiting command changes neither KV nor session. Once a command is next in the queue, it is carried
 out as if it had just arrived.
 """
 

@@ -1,10 +1,10 @@
-"""Wrong ways to carry out a transition, to explain a finding.
+"""Deviations: transitions with an error, tried as explanations of a finding.
 
-Candidates are the systematic mutants of a transition, and errors that change several places: the
-transition has no effect, or the transition or a memory move happens twice. Other candidates leave
-out several memory moves, or all lengths of the slot or the request. Others lack a bound, cut
-nothing, or have one wrong term in every place that uses the term. An explanation states the
-difference from the right transition.
+Candidates are the systematic mutants of a transition, and errors in several places. For example,
+the transition has no effect or happens twice, or a memory move happens twice. Other candidates omit
+several memory moves, or all new KV lengths of the slot or of the request. Further candidates lack a
+bound, cut nothing, or replace one term by a wrong term everywhere. An explanation states how the
+candidate differs from the right transition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = {
     "nothing", "twice", "uncut", "drop-moves", "drop-slot-and", "drop-group", "move-twice",
     "unbounded", "drop-effect", "drop-move", "forget-pool", "drop-guard",
 }  # fmt: skip
-"""Kinds of deviation that leave out or repeat something. They rank before wrong computations."""
+"""Kinds of deviation that leave out or repeat something. They rank before computation errors."""
 _KV = ("row", "C", "A", "Q", "E", "locked")
 _ACTOR = {var.name: var for var in state.ACTOR}
 _VALUES = (state.session.history, state.req.prompt, state.known, *state.lengths(state.slot))
@@ -47,10 +47,10 @@ class Deviation:
     """One way to carry out a transition wrongly."""
 
     name: str
-    """``T-RESTORE/drop-move/0-free``"""
+    """Transition, kind of error and place: ``T-RESTORE/drop-move/0-free``."""
     transition: Transition
     said: str = ""
-    """Explanation. Empty if the difference from the right transition is the explanation."""
+    """Explanation of the deviation. If empty, ``words`` computes the explanation."""
     times: int = 1
 
     @property
@@ -59,7 +59,7 @@ class Deviation:
 
     @cached_property
     def words(self) -> str:
-        """``T-REFUSE does not set slot.lent to false``"""
+        """Explanation, such as ``T-REFUSE does not set slot.lent to false``."""
         return self.said or _sentence(right_one(self.id), self.transition)
 
     @property
@@ -70,8 +70,8 @@ class Deviation:
         return order, len(self.words)
 
     def step(self, page_size: int, lenient: bool = False) -> Step:
-        """Compile the deviation. With ``lenient``, the guard has only its conjuncts without
-        parameters, because an engine's event may report parameters that the right guard forbids."""
+        """Compile the deviation. With ``lenient``, the guard consists only of conjuncts without
+        parameters, because an engine's event may report forbidden parameters."""
         return _compiled(self, page_size, lenient)
 
 
@@ -79,8 +79,8 @@ class Deviation:
 def right_one(id_: str) -> Transition:
     """Return the transition as taken by an engine without ``keeps_slack``.
 
-    A cut then has a single length, so an error in the cut is one wrong term. Only one family of
-    engines has ``keeps_slack``.
+    Without ``keeps_slack``, a cut has a single length, so an error in the cut is one wrong term.
+    Only one family of engines has ``keeps_slack``.
 
     >>> right_one("T-REFUSE") is TRANSITIONS["T-REFUSE"]
     True
@@ -186,7 +186,7 @@ def _again(right: Transition) -> Iterator[Deviation]:
 
 
 def _unbounded(right: Transition) -> Iterator[Deviation]:
-    """Yield deviations without one of two bounds: min(E, m) becomes E."""
+    """Yield deviations in which a minimum or maximum lacks one argument: min(E, m) becomes E."""
     for name, expr in right.effect.items():
         if isinstance(expr, App) and expr.op in (Op.MIN, Op.MAX):
             for side, arg in enumerate(expr.args):
@@ -225,7 +225,7 @@ def _values(var: Var) -> tuple[Operand, ...]:
 
 
 def _uncut(right: Transition) -> Iterator[Deviation]:
-    """Yield the deviation that cuts nothing, for a transition that cuts A to m: m becomes A."""
+    """Yield the deviation that cuts nothing: in a transition that cuts A to m, A replaces m."""
     for mem in right.memory:
         ends = (mem.full.lo, mem.full.hi)
         if mem.move is Move.FREE and all(isinstance(e, App) and e.op is Op.CEIL for e in ends):
@@ -354,7 +354,7 @@ def _memory(right: Transition, wrong: Transition) -> Iterator[str]:
 
 
 def _spans(transition: Transition, mem: Mem, other: Mem | None = None) -> str:
-    """Return the text of a move's intervals. With ``other``, only for pools that differ."""
+    """Return the text of a move's intervals, or only of intervals that differ from ``other``."""
     at = next(i for i, move in enumerate(transition.memory) if move is mem)
     text = render.moves(transition)[at]
     if mem.move in (Move.TAKE_ROW, Move.GIVE_ROW):

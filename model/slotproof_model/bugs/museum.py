@@ -1,8 +1,8 @@
 """The bug museum in the spec: each known bug as a spec with one error.
 
-An exhibit has the name of the reference engine's mutant, which begins with the number of the pull
-request with the fix. The spec is too coarse for some bugs, so only the reference engine has them: a
-check that does not run, a crash, reuse forbidden by a profile.
+An exhibit has the name of the reference engine's mutant. The name begins with the number of the
+pull request that fixed the bug. Some bugs exist only in the reference engine, because the spec is
+too coarse: a check that never runs, a crash, reuse forbidden by a profile.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Exhibit:
 
 
 def changed(*transitions: Transition) -> Spec:
-    """Return the spec with these transitions in place of its own."""
+    """Return the spec with the given transitions in place of the right transitions."""
     return Spec(transitions={**TRANSITIONS, **{wrong.id: wrong for wrong in transitions}})
 
 
 def figure(old: Expr, new: Expr) -> Spec:
-    """Return the spec with the count ``old`` computed as ``new`` in every invariant."""
+    """Return the spec in which every invariant computes the count ``old`` as ``new``."""
     return Spec(
         invariants={
             id_: replace(inv, conjuncts={n: swap(e, old, new) for n, e in inv.conjuncts.items()})
@@ -66,7 +66,7 @@ def figure(old: Expr, new: Expr) -> Spec:
 
 
 def swap(expr: Expr, old: Expr, new: Expr) -> Expr:
-    """Return the expression with the node ``old`` replaced, found by identity."""
+    """Return the expression with ``new`` in place of ``old``, comparing nodes by identity."""
     if expr is old:
         return new
     if isinstance(expr, App):
@@ -107,8 +107,8 @@ def _from(span: Interval, lo: Expr) -> Interval:
 
 
 def merged_cut(kv: Kv, n: Expr) -> t.Cut:
-    """Return the cut as merged in `_free_tail` (#22862) and `_trim_overshoot` (#22900): every
-    length is capped at n, even a cursor that then lies inside a page already freed."""
+    """Return the wrong cut of the merged `_free_tail` (#22862) and `_trim_overshoot` (#22900).
+    Every length is capped at n, even the cursor, which may then lie inside a freed page."""
     gone = free(kv, ceil_page(n), ceil_page(kv.A))
     return t.Cut(n, gone, minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n))
 

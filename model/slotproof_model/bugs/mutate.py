@@ -1,11 +1,11 @@
-"""The mutate reading: the spec with one error, to show that the proofs can fail.
+"""Reading *mutate*: the spec with one error, to show that the proofs can fail.
 
 Systematic mutants change one place of one transition. A guard conjunct or a field of the effect is
 dropped, a minimum becomes a maximum, ``<`` becomes ``≤``. A rounding is missing, a bound is off by
 one, a pool or a memory move is left out.
 
 Other mutants confuse two things: a length and its neighbour (C and A, Q and E), slot and request,
-counts of the two pools, two parameters. A rounding goes the other way, or one phase replaces
+counts of the two pools, two parameters. A rounding goes the wrong way, or one phase replaces
 another. A transition has the effect or the memory moves of another transition of the same stage.
 """
 
@@ -26,7 +26,7 @@ class Mutant:
     """One transition with one error."""
 
     name: str
-    """``T-RESTORE/drop-guard/window``"""
+    """Transition, kind of error and place: ``T-RESTORE/drop-guard/window``."""
     transition: Transition
 
     @property
@@ -126,7 +126,7 @@ def _other(app: App, table: dict[Op, Op]) -> Expr | None:
 
 
 def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
-    """Yield one expression per place, in which only that place is changed."""
+    """Yield (kind and place of a change, expression with only this change)."""
     if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
         yield ("off-by-one", ""), expr + 1
     for other in mistaken(expr):
@@ -166,7 +166,7 @@ _COUNTERPARTS = (
 
 
 def mistaken(expr: Expr) -> Iterator[Expr]:
-    """Yield expressions that could be mistaken for the whole expression.
+    """Yield expressions that a programmer could write by mistake in place of ``expr``.
 
     >>> from slotproof_model.spec.expr import show
     >>> [show(expr) for expr in mistaken(state.slot.C)]

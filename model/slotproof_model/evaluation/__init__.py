@@ -1,1 +1,1 @@
-"""The spec on plain integers: one step, a world of actors, all states within bounds."""
+"""The spec evaluated on plain integers: single steps, worlds of actors, bounded exploration."""

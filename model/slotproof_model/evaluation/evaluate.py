@@ -25,7 +25,7 @@ Params = Mapping[str, int]
 
 @lru_cache(1 << 16)
 def source(expr: Expr, page_size: int) -> str:
-    """Return Python source of the expression over ``v`` and ``p``.
+    """Return the expression as Python source that reads the variables ``v`` and ``p``.
 
     >>> source(state.private(state.slot), 4) == (
     ...     f"(-(-v[{INDEX['slot.A']}] // 4) * 4 - v[{INDEX['slot.Q']}])")
@@ -104,7 +104,7 @@ def steps(page_size: int) -> dict[str, Step]:
 def compile_step(transition: Transition, page_size: int, like: Step | None = None) -> Step:
     """Compile guard and effect of any transition, including mutants.
 
-    ``like``: a compiled transition, whose functions are reused for equal parts.
+    ``like``: a compiled transition whose functions are reused for an identical guard or effect.
 
     >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(INDEX), {})
     """
@@ -167,14 +167,14 @@ def step_check(page_size: int) -> StepCheck:
 
 @cache
 def contributions(page_size: int) -> Callable[[Vector], tuple[int, ...]]:
-    """Return a function that computes an actor's share of other actors' frames, in frame order."""
+    """Return a function that computes an actor's contributions to other actors' frames."""
     values = ", ".join(source(expr, page_size) for expr in state.CONTRIBUTIONS.values())
     return _define("contributions", "v", [f"return ({values})"])
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Guard conjuncts without a parameter, to count which of their outcomes were seen."""
+    """Guard conjuncts without parameters, to count which outcomes (true, false) were seen."""
 
     names: tuple[tuple[str, str], ...]
     evaluate: Callable[[Vector], int]
@@ -183,7 +183,7 @@ class Outcomes:
 
 @cache
 def outcomes(page_size: int) -> Outcomes:
-    """Return the guard conjuncts over the state alone."""
+    """Return all guard conjuncts without parameters, compiled to one function."""
     names: list[tuple[str, str]] = []
     terms: Counter[str] = Counter()  # Bits per term, because many transitions share a conjunct.
     for transition in TRANSITIONS.values():

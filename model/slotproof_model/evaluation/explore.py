@@ -2,11 +2,11 @@
 
 ``Bounds`` determine the actors (sessions, requests without a session), the memory, and the numbers
 chosen by clients, scheduler and tree. Nothing is sampled: every value allowed by the guards is
-tried. Sessions are interchangeable, and so are requests and rows. States that differ only by names
-are one state, and the steps of equal actors are tried once.
+tried. Sessions are interchangeable, as are requests and rows. States that differ only in names
+count as one state. The steps of equal actors are tried once.
 
-A step depends only on an actor's view: the pools, the actor itself, the sum of all others. The
-steps of a *view* are computed once for all states, which makes exhaustive exploration affordable.
+A step depends only on an actor's view: pools, the actor itself, the sum of other actors. The steps
+of a view are computed once for all states, which makes the exploration affordable.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Bounds:
     name: str = ""
     sessions: int = 2
     requests: int = 1
-    """Requests without a session, stubs and doomed turns included."""
+    """Number of requests without a session, including stubs and doomed turns."""
     page_size: int = 1
     pages: int = 6
-    """Pages of the full pool, and of the sliding-window pool if the model has a window."""
+    """Number of pages in the full pool, and in the sliding-window pool if a window exists."""
     tree: int = 6
     """Maximum number of pages in the prefix tree, per pool."""
     rows: int = 2
@@ -99,7 +99,7 @@ class Bounds:
         return one_by_one.get(name) or range(0, self.tokens + 1, self.page_size)
 
     def allows(self, after: Sequence[int]) -> bool:
-        """Return True if a vector is within the bounds that no guard checks."""
+        """Return True if a vector obeys the bounds on history, output and tree."""
         return (
             after[_HISTORY] <= self.history
             and after[_OUTPUT] <= self.output
@@ -121,15 +121,15 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class _Choice:
-    """A transition whose guard is checked parameter by parameter, as soon as possible."""
+    """A transition whose guard conjuncts are checked as soon as their parameters are chosen."""
 
     step: Step
     domains: tuple[Sequence[int], ...]
     levels: tuple[Step, ...]
-    """Level n: the guard conjuncts that need only the first n parameters."""
+    """Level n: the guard conjuncts whose last parameter is parameter number n."""
 
     def legal(self, view: Vector) -> Iterator[Params]:
-        """Yield every choice of parameters allowed by the guard, in one reused dictionary."""
+        """Yield every choice of parameters allowed by the guard, always in the same dictionary."""
         params: dict[str, int] = {}
         if self.levels[0].blocked(view, params) is None:
             yield from self._rest(view, params, 0)
@@ -171,11 +171,11 @@ class Moves:
         self._known: dict[tuple[Values, frozenset[str]], tuple[Move, ...]] = {}
 
     def names(self, transition: str) -> tuple[str, ...]:
-        """Return the names of a transition's parameters, in the order of a move."""
+        """Return the names of a transition's parameters, in the order of ``Move.params``."""
         return self._choices[transition].step.transition.names
 
     def of(self, view: Values, births: frozenset[str]) -> tuple[Move, ...]:
-        """Return the steps from a view. ``births``: transitions of this kind of actor alone."""
+        """Return the steps from a view. ``births``: transitions only of this kind of actor."""
         key = (view, births)
         moves = self._known.get(key)
         if moves is None:
@@ -203,7 +203,7 @@ class Moves:
 
 
 class CanonicalState(NamedTuple):
-    """A state up to names: actors of a kind are sorted, and absent actors are empty."""
+    """A state without actors' names: actors of one kind are sorted, and absent actors are empty."""
 
     pools: Values
     sessions: tuple[Values, ...]
@@ -270,7 +270,7 @@ class Explorer:
     def after(
         self, at: CanonicalState, actor: Values | None, births: frozenset[str], move: Move
     ) -> CanonicalState | None:
-        """Return the state after the step, or ``None`` if a detached request finds no room."""
+        """Return the state after the step, or ``None`` if a detached request exceeds the bounds."""
         sessions, requests = at.sessions, at.requests
         if births is SESSION:
             sessions = _replaced(sessions, actor, move.actor)

@@ -32,11 +32,11 @@ def _part(group: Iterable[Var]) -> slice:
 SESSION = _part(state.session)
 SLOT = _part(state.slot)
 REQUEST = _part(state.req)
-"""Slices of an actor's values."""
+"""Slices of an actor's values: the variables of session, slot and request."""
 
 
 def _numbers(formulas: Iterable[Expr], totals: Mapping[str, int]) -> Values:
-    """Return the values of formulas that are constants or totals."""
+    """Return the values of formulas, each of them a constant or a variable in ``totals``."""
     return tuple(
         totals[formula.name] if isinstance(formula, Var) else int(formula.value)
         for formula in formulas
@@ -45,11 +45,11 @@ def _numbers(formulas: Iterable[Expr], totals: Mapping[str, int]) -> Values:
 
 
 EMPTY_ACTOR: Values = _numbers((state.INITIAL[var.name] for var in state.ACTOR), {})
-"""Values of an absent actor, before the actor's beginning and after its end."""
+"""Values of an actor that does not exist yet, or no longer exists."""
 
 
 def initial_pools(full: int, swa: int, rows: int) -> Values:
-    """Return the initial counts of pools and rows, all free.
+    """Return the initial counts of pools and rows, with all memory free.
 
     >>> initial_pools(full=64, swa=0, rows=4)
     (64, 64, 0, 0, 0, 0, 0, 0, 4, 4)
@@ -68,7 +68,7 @@ def alone(prompt: int) -> Values:
 
 
 def by_itself(values: Sequence[int], constants: Sequence[int]) -> Vector:
-    """Return the vector of an actor by itself, with zero for pools and frame."""
+    """Return the vector of a lone actor, with zero for every count of pools and frame."""
     return [*_NO_POOLS, *values, *NO_FRAME, *constants]
 
 
@@ -81,12 +81,12 @@ _LONGEST = [var.name for var in state.FRAME].index(state.frame.lock_max.name)
 
 
 def locks(share: Sequence[int]) -> int:
-    """Return the longest locked prefix in an actor's share of the frame."""
+    """Return the length of the longest prefix that an actor locks, given the actor's share."""
     return share[_LONGEST]
 
 
 def two_longest(shares: Iterable[Sequence[int]]) -> tuple[int, int]:
-    """Return the lengths of the longest locks of two different actors."""
+    """Return the two greatest lock lengths, counting one lock per actor."""
     first = second = 0
     for share in shares:
         length = share[_LONGEST]
@@ -98,7 +98,7 @@ def two_longest(shares: Iterable[Sequence[int]]) -> tuple[int, int]:
 
 
 def others(total: Sequence[int], longest: tuple[int, int], own: Sequence[int] | None) -> Vector:
-    """Return the frame of an actor: the sum of all other shares, and the longest other lock."""
+    """Return an actor's frame: the sum of other actors' shares, and other actors' longest lock."""
     if own is None:
         frame = list(total)
         frame[_LONGEST] = longest[0]

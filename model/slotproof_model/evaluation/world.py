@@ -1,6 +1,6 @@
 """The spec's world: pools, rows, and any number of actors, moved by transitions.
 
-A transition is applied to one actor, with all others summed up in the frame.
+A transition is applied to one actor. All other actors are summed up in the frame.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     variable: str | None = None
     spec: int | None = None
     engine: int | None = None
-    """Values of ``variable`` in the spec and in the event."""
+    """``spec`` and ``engine``: values of ``variable`` in the spec and in the engine's event."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Constants:
 class World:
     """A state with any number of actors.
 
-    ``actors`` maps an ID to the actor's values: a session's ID, or ``/`` and the ID of a request
-    without a session.
+    ``actors`` maps a key to an actor's values. The key is a session's ID, or ``/`` and the ID of a
+    request without a session.
     """
 
     def __init__(self, constants: Constants, pools: Iterable[int]) -> None:
@@ -74,21 +74,20 @@ class World:
         self.actors: dict[str, Vector] = {}
         self.shares: dict[str, Values] = {}
         self.total = [0] * len(state.FRAME)
-        """Sum of all shares, from which any actor's frame follows without a loop over the actors.
-        """
+        """Sum of all actors' shares. An actor's frame is this sum less the actor's own share."""
         self._longest: tuple[int, int] | None = (0, 0)
-        """The two longest locked prefixes, if known."""
+        """Lengths of the two longest locks, or ``None`` until computed."""
         self.writers: dict[str, str] = {}
-        """Last transition that wrote a count or an actor, by the name of the count or actor."""
+        """Last transition that changed a count or an actor, by the count's or actor's name."""
         self._constants = list(constants.vector)
         self._contributions = contributions(constants.page_size)
         self.steps: Mapping[str, Step] = steps(constants.page_size)
-        """Compiled transitions, by ID. To explain an engine, deviations replace transitions."""
+        """Compiled transitions, by ID. To explain a finding, a deviation replaces a transition."""
         self._state_check = state_check(constants.page_size)
         self._step_check = step_check(constants.page_size)
 
     def put(self, key: str, values: Vector) -> None:
-        """Set an actor's values, or remove the actor if the values are an absent actor's."""
+        """Set an actor's values. The values ``EMPTY_ACTOR`` remove the actor."""
         share: Values | None = None
         old = self.shares.pop(key, None)
         self.actors.pop(key, None)
@@ -119,8 +118,8 @@ class World:
     ) -> list[Problem]:
         """Perform a transition, and return the problems.
 
-        A guard that fails is a problem. The effect is performed nonetheless, because later events
-        report the state after the engine's step.
+        A guard that fails is a problem. The effect is performed even if the guard fails, because
+        later events report the state after the engine's step.
 
         >>> from slotproof_model.spec.profiles import PROFILES
         >>> constants = Constants(page_size=1, width=48, window=0, profile=PROFILES["reference"])

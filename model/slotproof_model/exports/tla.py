@@ -1,15 +1,15 @@
 """The spec as a TLA+ module with several actors that share pages and rows.
 
-Every actor is written out, and sees the sum of the others. Pages have numbers, a row has entries, a
-lock is a set of pages. A model checker thus tests two assumptions of the proofs: the frame and the
-arbitrary page. Counts must agree with pages, and an actor at rest must not lose pages, locks or
-row. A test parses the module with a TLA+ parser, and compares guards, effects and invariants with
-the spec.
+The module models every actor in full. Each actor sees the sum of all other actors. Pages have
+numbers, a row has entries, a lock is a set of pages. A model checker thus tests two abstractions of
+the proofs: the frame and the arbitrary page. Counts must agree with pages. An actor at rest must
+not lose its pages, locks or row. A test parses the module with a TLA+ parser, and compares guards,
+effects and invariants with the spec.
 
 Guards, effects, intervals of memory moves and invariants about counts come from the expression
-trees. The effect of a move on numbered pages is written by hand in ``by_hand.tla``. That file
-follows the text of ``memory.Move``, not ``pages``, so the file and ``pages`` check each other.
-``Kept`` is the set of rules of ``pages`` that the choices obey.
+trees. The effect of a move on numbered pages is written by hand in ``by_hand.tla``. ``by_hand.tla``
+follows the text of ``memory.Move``, not of ``pages``, so ``by_hand.tla`` and ``pages`` check each
+other. ``Kept`` is the set of rules of ``pages`` that restrict the choices.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def of_record(text: str) -> str:
 
 
 def _list(expr: Expr, indent: int) -> list[str]:
-    """Return a formula as bullets."""
+    """Return the lines of a formula, written as a bulleted TLA+ list."""
     shape = form(expr)
     whole = shape if shape.shape == "and" else Form("and", (shape,))
     return [of_record(line) for line in bullets(whole, indent)]
@@ -164,8 +164,8 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
 
 
 def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
-    """Yield the conjunction of all state invariants, and of all step invariants. Both print the
-    name of a failed invariant."""
+    """Yield the conjunction of all state invariants, and of all step invariants. Both conjunctions
+    print the name of a failed invariant."""
     for kind, head, args in (
         (Kind.STATE, "StatesHold(x)", "x"),
         (Kind.STEP, "StepHolds(x, y)", "x, y"),
@@ -186,7 +186,7 @@ _DOMAINS = {
 
 
 def _transition(transition: Transition) -> Iterator[str]:
-    """Yield a transition: guard conjuncts, each after its last parameter, then the effect."""
+    """Yield a transition's lines: guard conjuncts after their last parameter, then the effect."""
     order = {var.name: level for level, var in enumerate(transition.params, 1)}
     levels: list[dict[str, Expr]] = [{} for _ in range(len(order) + 1)]
     for conjunct, expr in transition.full_guard.items():
@@ -232,7 +232,7 @@ def _transition(transition: Transition) -> Iterator[str]:
 
 
 def _rows(transition: Transition) -> Iterator[str]:
-    """Yield the conjuncts about rows taken and freed."""
+    """Yield the conjuncts about the row that the transition takes or frees."""
     lines = "freerows"
     for mem in transition.memory:
         length = _term(mem.full.hi)
@@ -301,7 +301,7 @@ PLAIN = (
 )  # fmt: skip
 """Transitions of requests without a session."""
 RULES = ("covers", "first_pin", "found", "fresh", "last_pin", "released", "unpinned")
-"""Rules of ``pages`` and ``lines`` obeyed by the choices in TLA+."""
+"""Rules of ``pages`` and ``lines`` that restrict the choices in TLA+."""
 
 
 @dataclass(frozen=True)

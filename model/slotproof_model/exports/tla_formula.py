@@ -100,13 +100,13 @@ def _sign(sign: str) -> str:
 
 
 def _operand(outer: Form, inner: Form) -> str:
-    """Return an operand. Chains need parentheses in a disjunction, but not in a conjunction."""
+    """Return an operand. Comparison chains need parentheses in a disjunction only."""
     many = inner.shape in ("chain", "equal") and len(inner.parts) > 2
     return _text(inner) if many and outer.shape == "and" else at(inner, 4)
 
 
 def bullets(shape: Form, indent: int) -> list[str]:
-    """Return a conjunction as a TLA+ list, in which long parts are broken again."""
+    """Return a conjunction as a TLA+ list. Parts longer than a line become lists too."""
     pad = " " * indent
     if shape.shape in ("and", "or"):
         bullet = "/\\ " if shape.shape == "and" else "\\/ "
@@ -132,7 +132,7 @@ def bullets(shape: Form, indent: int) -> list[str]:
 
 
 def _pairs(shape: Form, width: int) -> Iterator[Form]:
-    """Yield the parts of a conjunction, and split chains longer than a line into pairs."""
+    """Yield a conjunction's parts, with comparison chains longer than a line split into pairs."""
     for part in shape.parts:
         if shape.shape == "and" and part.shape == "chain" and len(_text(part)) > width:
             for index, sign in enumerate(part.text):

@@ -1,8 +1,8 @@
 """Bounded search: the shortest path from the initial state to a violated conjunct.
 
-The world has one session and no other actor. The search goes depth by depth. If a depth has no
-violation, the invariants are asserted for this depth from then on, which speeds up the search. In a
-mutant, the last step must be a transition with a failed induction step, because all other
+The world has one session and no other actor. The search goes depth by depth. After a depth without
+a violation, the search asserts the invariants for this depth, which speeds up later depths. A
+mutant's counterexample ends with a transition whose induction step fails, because all other
 transitions preserve the invariants. The evaluate reading replays every counterexample.
 """
 
@@ -24,7 +24,7 @@ from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.whole import POOLS, Spec, conjuncts
 
 RLIMIT = 400_000_000
-"""Z3's resource units per depth. The slowest exhibit needs about a quarter of this limit."""
+"""Limit of Z3 resource units per depth. The slowest exhibit needs about a quarter."""
 _CHANGING = (*state.STATE, *state.PAGE)
 _FIXED = (*state.FRAME, *state.CONFIG)
 
@@ -45,7 +45,7 @@ class Counterexample:
     spec: str
     page_size: int
     pool: str
-    """Pool of the arbitrary page."""
+    """Pool of the arbitrary page in the search."""
     start: dict[str, int]
     moves: tuple[Move, ...]
     clauses: tuple[str, ...]
@@ -117,8 +117,8 @@ class Search:
     def extend(self) -> None:
         """Add one step: some transition leads from the last layer to a new layer.
 
-        Transitions not yet enabled at this depth are left out. This takes one proof per transition,
-        far cheaper than a search over all transitions, and speeds up the next layers.
+        Transitions not yet enabled at this depth are left out. Proving that one transition is not
+        enabled is far cheaper than searching over the transition, and speeds up the next layers.
         """
         depth = len(self.layers)
         before, after = self.layers[-1], self._layer(depth)

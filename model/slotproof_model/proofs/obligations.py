@@ -1,9 +1,9 @@
 """Proof obligations as data: named obligations over the expression trees.
 
-For each transition: every conjunct of every state invariant is preserved, and every step invariant
-holds. One arbitrary page of each pool has exactly one owner, and only whole pages move. A
-transition writes only the actor and the pools. For the initial state: every state invariant holds.
-The frame of all other actors is arbitrary, so the induction step covers any number of sessions.
+Every transition preserves all conjuncts of state invariants, and satisfies all step invariants. One
+arbitrary page of each pool has exactly one owner, and only whole pages move. A transition writes
+only the actor and the pools. The initial state satisfies every state invariant. The frame of all
+other actors is arbitrary, so the induction step covers any number of sessions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITABLE = frozenset(var.name for var in state.STATE)
 
 @dataclass(frozen=True)
 class Goal:
-    """One conjunct to prove after a transition. ``expr`` is over the values before and after."""
+    """One conjunct to prove after a transition. ``expr`` relates the values before and after."""
 
     clause: str
     expr: Expr
@@ -42,12 +42,12 @@ class Task:
     """``counts``, ``allowed``, ``unlock``, ``detached``, ``frame``, the pool of the arbitrary page,
     or ``rows``."""
     hypotheses: dict[str, Expr]
-    """Invariants, guard and environment by name, over the state before and the parameters."""
+    """Assumed formulas by name, about the state before the step and the parameters."""
     after: dict[str, Expr]
     """New values of the written variables."""
     goals: tuple[Goal, ...]
     detaches: bool = False
-    """True if the transition detaches a request, an effect outside this actor's variables."""
+    """True if the transition detaches a request, which becomes another actor."""
 
     @property
     def name(self) -> str:
@@ -63,9 +63,9 @@ class Result:
     page_size: int | None
     status: Status
     core: tuple[str, ...] = ()
-    """Unsat core: hypotheses used by the proof. The clause alone if framing suffices."""
+    """Unsat core: hypotheses used by the proof, or only the clause if framing suffices."""
     model: dict[str, int] = field(default_factory=dict)
-    """Counterexample of a refuted obligation: a state before, and parameters."""
+    """Counterexample of a refuted obligation: the state before the step, and the parameters."""
     seconds: float = 0.0
 
     @property
@@ -74,8 +74,8 @@ class Result:
 
     @property
     def needed(self) -> bool:
-        """True if the proof needs a hypothesis. False if framing suffices, or the effect alone,
-        from any state. Proofs about other actors have no unsat cores.
+        """True if the proof needs a hypothesis. False if framing suffices, or if the effect
+        suffices in any state. Proofs about other actors have no unsat cores.
 
         >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
         >>> [Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core).needed for core in cores]
@@ -138,7 +138,7 @@ def anywhere(layer: str) -> dict[str, Expr]:
 
 
 def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
-    """Return goals for the event's meaning: about a page of ``layer``, or about no page."""
+    """Return the goals in ``means`` about ``layer``'s page, or without ``layer`` about no page."""
     return [
         Goal(f"MEANS.{name}", expr)
         for name, expr in transition.means.items()
@@ -160,7 +160,7 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
 
 
 def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
-    """Return the task: if the guard's other conjuncts hold, parameters have a legal value."""
+    """Return the task: where all other guard conjuncts hold, the parameters have legal values."""
     values = {f"param.{name}": expr for name, expr in transition.allows.always.items()}
     open_ = {n: e for n, e in transition.full_guard.items() if variables(e) & values.keys()}
     rest = {f"guard.{n}": e for n, e in transition.full_guard.items() if n not in open_}
@@ -182,7 +182,7 @@ def own_facts(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
 def _frame(spec: Spec) -> Task:
     """Return the task: facts about the frame stay true when one more actor joins the frame.
 
-    The facts hold without actors. Hypotheses about the new actor involve no frame and no pool.
+    The facts hold initially. Hypotheses about the new actor involve no frame and no pool.
     """
     own = own_facts(spec, (var.name for var in state.ACTOR))
     known = {**ENVIRONMENT, **DERIVED}
@@ -209,7 +209,7 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
 
 
 def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
-    """Yield the tasks of the initial state, and of one arbitrary page in it."""
+    """Yield the initial state's tasks: for the counts, then for one arbitrary page or row."""
     sizes = {
         "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
         "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
@@ -240,8 +240,8 @@ def primed(expr: Expr) -> Expr:
 def framing(spec: Spec) -> list[str]:
     """Return every write that a transition may not make. The list must be empty.
 
-    An effect may write the actor's variables only. Counts of pools and rows change by memory moves
-    alone, and totals never.
+    An effect may write the actor's variables only. Only memory moves change the counts of pools and
+    rows. Totals never change.
     """
     return [
         f"{transition.id} writes {name}"

@@ -1,13 +1,13 @@
 """Actors at rest: when one actor moves, the invariants of every other actor still hold.
 
-An induction step looks at one actor, the *mover*, and sums up all others in the mover's frame. For
-an actor at rest, the frame includes the mover, and the pools change. The proof therefore has two
-actors and an arbitrary frame of all further actors. ``state.ONE_MORE`` adds the mover to the frame
-of the actor at rest. The environment's facts about the frame are goals too, so that later states
-need not assume them.
+An induction step looks at one actor, the *mover*, and sums up all others in the mover's frame. The
+frame of an actor at rest includes the mover, and the mover's step changes the pools. The proof
+therefore has two actors and an arbitrary frame of all further actors. ``state.ONE_MORE`` adds the
+mover to the frame of the actor at rest. The environment's facts about the frame are goals too, so
+that later states need not assume them.
 
-A second proof is about one arbitrary page or row (``[others, full]``). For the actor at rest, the
-other actors' ownership and locks include the mover's.
+A second proof is about one arbitrary page or row (``[others, full]``). In this proof, the actor at
+rest counts the mover's pages and locks among other actors' pages and locks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEEN_BY_ALL = {
     "page": (_page.free, _page.tree, _page.beside, _page.number),
     "line": (_line.number, _line.free),
 }
-"""Variables of a page or a row with the same value for every actor."""
+"""Variables of a page or row that have the same value in every actor's view."""
 _OWN = {"page": (_page.own, _page.here, _page.at, _page.pin, _page.place, _page.entry), "line": ()}
 _REST: dict[str, dict[str, Expr]] = {
     "page": {
@@ -43,7 +43,7 @@ _REST: dict[str, dict[str, Expr]] = {
     },
     "line": {_line.rest.name: _line.rest + state.owns_row},
 }
-"""Other actors' share of a page or row, once one more actor joins them."""
+"""Other actors' share of a page or row, after one more actor is added to them."""
 _REST_OF = {"page": (_page.rest, _page.pins), "line": (_line.rest,)}
 
 
@@ -73,7 +73,7 @@ class Look:
 class Pair(Generic[R]):
     """The mover, an actor at rest, and the frame of both, before and after the step.
 
-    ``read`` builds a reading. The argument of ``read`` names all variables that are multiples of P.
+    ``read`` builds a reading from the names of all variables that are multiples of P.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Pair(Generic[R]):
         return {name: self.symbols.term(expr, values) for name, expr in formulas.items()}
 
     def _one_more(self, rest: Mapping[str, Term], of: Mapping[str, Term]) -> dict[str, Term]:
-        """Return the frame of both actors, with one of the two added."""
+        """Return the frame ``rest`` with the actor ``of`` added."""
         return self.terms(state.ONE_MORE, {**of, **rest})
 
     def layer(self, layer: str) -> Look:
@@ -185,7 +185,7 @@ def looks(pair: Pair[R]) -> Iterator[tuple[str, Look]]:
 
 
 def touched(look: Look) -> dict[str, Expr]:
-    """Return the goals with a changed variable. All other goals were assumed, and stay true."""
+    """Return the goals with a changed variable. All unchanged goals were assumed, and stay true."""
     return {c: e for c, e in look.goals.items() if variables(e) & look.moved}
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Pool(ProcessPoolExecutor):
-    """An executor whose processes leave Ctrl-C, and a SIGTERM to the process group, to the parent.
+    """An executor in which only the parent reacts to Ctrl-C and to a SIGTERM for its process group.
     If the parent is killed, the processes end.
 
     ``jobs``: number of processes, one per processor if ``None``. ``begin`` is the first call in
@@ -74,7 +74,7 @@ def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]
 @contextmanager
 def _deaf() -> Iterator[None]:
     """Block Ctrl-C and SIGTERM in processes started inside the ``with`` block. The parent gets the
-    signals afterwards."""
+    signals after the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -84,7 +84,7 @@ def _deaf() -> Iterator[None]:
 
 class _First:
     """First call in a process, unpickled only when called. Unpickling imports modules and takes
-    seconds. The process must watch its parent before, or could outlive it."""
+    seconds. A process that unpickled before watching its parent could outlive the parent."""
 
     def __init__(self, begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
         self._what: Any = (begin, arguments)

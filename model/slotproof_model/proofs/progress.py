@@ -3,8 +3,8 @@
 The proof uses a rank. While any actor has KV or a slot, or the tree has an unlocked page, some
 *helper* step of some actor is enabled and lowers the rank. The rank counts, in order of weight:
 requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
-zero all memory is free, and the waiting request can be matched and prefilled. Each part is an
-obligation (:func:`tasks_of`) about one arbitrary actor and the frame of all others, and so holds
+zero all memory is free, and the waiting request can be matched and prefilled. Each part of this
+argument is an obligation (:func:`tasks_of`) about one arbitrary actor and its frame, and so holds
 for any number of actors. Only the argument that the order is well-founded is informal.
 
 ``slotproof prove`` proves that a helper preserves the invariants of all actors.
@@ -89,7 +89,7 @@ _counted: dict[str, Expr] = {
     "some": iff(some, OTHERS["with_kv"] + OTHERS["slots"] >= 1),
     "nobody": implies(~some, conj(*(figure == 0 for figure in state.FRAME))),
 }
-"""Facts that relate the counts of all other actors to their frame, proved by adding one actor."""
+"""Facts that relate other actors' counts to the frame, proved by adding one actor at a time."""
 
 
 def less(now: Mapping[str, Expr], before: Mapping[str, Expr]) -> Expr:
@@ -110,7 +110,7 @@ ADMISSIBLE: dict[str, Expr] = {
     "width": known <= config.width,
     "row": rows.total >= 1,
 }
-"""Conditions for a waiting request that would fit alone. Progress requires that it can run."""
+"""Conditions for a waiting request that would fit alone. Progress means: the request can run."""
 
 
 # Helper steps --------------------------------------------------------------------------
@@ -123,8 +123,7 @@ class Helper:
     id: str
     when: Expr
     params: Mapping[str, Expr]
-    """Parameters fixed by the proof. The tree chooses an unlock's ``u``: any legal ``u`` will do.
-    """
+    """Parameters fixed by the proof. An unlock's ``u`` is not fixed: the tree chooses it."""
 
 
 _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
@@ -138,15 +137,15 @@ _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
 HELPERS = tuple(helper[0] for helper in _HELPERS)
 """Scheduler steps that take memory from an actor. The actor loses nothing but time."""
 DISCARD = "T-DISCARD"
-"""Some engines discard a slot only for its own turn. The theorem also needs a discard for another
-request."""
+"""Some engines discard a slot only for its own turn. The theorem also needs discards that free
+memory for another request."""
 EVICT, MATCH, EXTEND = "T-EVICT", "T-MATCH", "T-EXTEND"
 STEPS = (*HELPERS, EVICT, MATCH, EXTEND)
 """All transitions used by the proof."""
 
 
 def helpers(without: frozenset[str]) -> Iterator[Helper]:
-    """Yield the available helpers. Without T-DISCARD, only a slot's turn discards the slot."""
+    """Yield the available helpers. Without T-DISCARD, a slot is discarded for its own turn only."""
     for id_, when, params in _HELPERS:
         if id_ == DISCARD and id_ in without:
             yield Helper(id_, when & is_turn, params)
@@ -181,14 +180,14 @@ def _falls() -> list[Goal]:
 
 
 def _of_another(expr: Expr) -> Expr:
-    """Return the formula about the waiting request of another actor."""
+    """Return the formula with another actor's waiting request in place of ``req``."""
     return substitute(expr, {var.name: Var(f"waiting.{var.name}", var.of) for var in req})
 
 
 def tasks_of(
     spec: Spec, without: frozenset[str] = frozenset(), profile: str | None = None
 ) -> Iterator[Task]:
-    """Yield all tasks of the theorem, for one profile if named.
+    """Yield all tasks of the theorem, for every profile or for the named profile.
 
     ``without``: helper transitions that the engine lacks.
     """

@@ -1,8 +1,8 @@
 """Proofs of obligations with Z3: one solver per transition, one check per goal.
 
 Every hypothesis is a named assumption, so that a proof lists the hypotheses that it uses. If the
-transition writes no variable of a goal, framing proves the goal without a solver. A limit on
-resource units in place of time, and a fixed seed, give the same result on any machine.
+transition writes no variable of a goal, framing proves the goal without a solver. Z3 has a fixed
+seed, and a limit on resource units but not on time. Results are therefore the same on any machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slotproof_model.spec.whole import Spec
 PAGE_SIZES = (1, 4, 16, 64)
 OTHERS_AT = (4, None)
 """Page sizes at which other actors' invariants are proved too: 4, and all sizes at once. Tests
-prove some of these invariants at 1 and 64."""
+prove some of these invariants at page sizes 1 and 64."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Vacuity:
     transition: str
     page_size: int | None
     problem: str = ""
-    """``can never happen`` or ``changes nothing``, by proof. ``unknown`` if Z3 gave up."""
+    """``can never happen`` or ``changes nothing`` if proved, ``unknown`` if Z3 gave up."""
 
     @property
     def vacuous(self) -> bool:

@@ -1,9 +1,9 @@
 """Complete search of a small world for stuck requests, the counterexamples to progress.
 
 The world has one session and one request without a session. For every waiting request that would
-fit alone (``progress.ADMISSIBLE``), shortest path first, the search looks for a sequence of
-scheduler and tree steps that prefills the whole prompt. The search covers all sequences, so "never"
-is exact.
+fit alone (``progress.ADMISSIBLE``), the search looks for scheduler and tree steps that prefill the
+whole prompt. States with shorter paths come first. The search tries all sequences of steps, so a
+request that it reports can never run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Stuck:
     who: int
     """Actor that waits: 0 for the session's turn, 1 for the request without a session."""
     reachable: int
-    """Number of states still reachable by scheduler and tree, the stuck state included."""
+    """Number of states that scheduler and tree can still reach, including the stuck state."""
 
     def steps(self) -> Iterator[tuple[str, dict[str, int], CanonicalState]]:
         """Yield every step with its parameters and its target state, from ``init`` on."""
@@ -74,7 +74,7 @@ class _World:
     order: list[CanonicalState]
     came_from: CameFrom
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]]
-    """Steps by state: target state, and the actor whose prefill the step completes, if any."""
+    """Steps by source state: target state, and any actor whose prefill the step completes."""
 
 
 def _explore(explorer: Explorer, spec: Spec) -> _World:
@@ -166,7 +166,7 @@ def _closure(world: _World, at: CanonicalState) -> set[CanonicalState]:
 
 
 def named(at: CanonicalState) -> dict[str, int]:
-    """Return the variables of both actors: ``s1.slot.C``, ``r1.req.phase``."""
+    """Return the values of both actors' variables, by names such as ``s1.slot.C``."""
     return {
         f"{name}.{var}": value
         for name, values in (("s1", at.sessions[0]), ("r1", at.requests[0]))

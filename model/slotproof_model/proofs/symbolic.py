@@ -27,13 +27,13 @@ _OPERATORS: Mapping[Op, Callable[..., Term]] = {
 class Symbols:
     """Z3 terms for expressions over named variables, in one context.
 
-    ``side`` collects the definitions of floors. ``settle`` asserts them along with the terms.
+    ``side`` collects the definitions of floors. ``settle`` asserts these definitions.
 
-    If ``page_size`` is ``None``, the page size is a symbol P ≥ 1. P·q would not be linear, so a
-    floor is a fresh f with f ≤ x < f + P that counts as a multiple of P. The proofs need one fact
-    about multiples: two different multiples differ by at least P. ``multiples`` names the variables
-    that are aligned by hypothesis. Sums, minima and conditionals of multiples are multiples, and so
-    equal to their floor.
+    If ``page_size`` is ``None``, the page size is a symbol P ≥ 1. With a symbolic P, P·q is not
+    linear. A floor is therefore a fresh f with f ≤ x < f + P, recorded as a multiple of P. The
+    proofs need one fact about multiples: two different multiples differ by at least P.
+    ``multiples`` names the variables that are aligned by hypothesis. Sums, minima and conditionals
+    of multiples are multiples, so rounding down does not change them.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Symbols:
         self._terms: dict[tuple[object, ...], Term] = {}
         """Terms already built, by operator and arguments. Formulas share most of their parts."""
         self._kept: list[Term] = []
-        """Terms held alive because their ids are keys."""
+        """Terms stored so that Z3 does not reuse their ids, which serve as keys."""
 
     def solver(self, rlimit: int = RLIMIT) -> z3.Solver:
         """Return a solver with a fixed seed, limited by resource units in place of time."""
@@ -71,8 +71,8 @@ class Symbols:
         """Return the constant of a parameter, or of a variable before the transition. ``whose``
         names one of several actors.
 
-        Only these constants may be multiples of P by hypothesis. For a value after the transition,
-        alignment must be proved.
+        Only constants returned by this method may be multiples of P by hypothesis. For a value
+        after the transition, alignment must be proved.
         """
         name = f"{var.name}.{whose}" if whose else var.name
         if var.sort is Sort.BOOL:

@@ -1,4 +1,4 @@
-"""Conditions shared by the allowances of several transitions: guards from the environment's side.
+"""Conditions shared by the allowances of several transitions, in terms of the environment.
 
 Other actors' locks, the tree's content and client input are ``given`` variables. The guard must
 hold for every legal value of these variables (:class:`slotproof_model.spec.transition.Allowance`).
@@ -29,13 +29,13 @@ some = Var("given.n")
 # Locks -------------------------------------------------------------------------
 
 _others, _swa_others = Var("given.others"), Var("given.swa_others")
-"""Number of tree tokens locked by other actors. They stay protected after an unlock."""
+"""Number of tree tokens locked by other actors. An unlock leaves these tokens protected."""
 
 
 def unlocking(when: Expr, locked: Expr) -> Allowance:
     """Return the allowance for unlocking ``locked`` tokens, whatever legal locks other actors hold.
 
-    A legal ``u`` always exists: the protected tokens beyond the sum of all other locks.
+    A legal ``u`` always exists: the number of protected tokens less the sum of all other locks.
     """
     their_sum = frame.lock_sum + lock_sum - locked
     possible = conj(
@@ -63,7 +63,7 @@ def unlocking(when: Expr, locked: Expr) -> Allowance:
 # Matching ------------------------------------------------------------------------
 
 m, fresh, swa_fresh = Var("given.m"), Var("given.fresh"), Var("given.swa_fresh")
-"""Length of a prompt's prefix in the tree, and the prefix's unlocked tokens in each pool."""
+"""Length of the prompt's prefix in the tree, and number of its unlocked tokens per pool."""
 legal_match = conj(
     is_aligned(m),
     m >= 0,
@@ -115,7 +115,7 @@ swa_unlocked = Var("given.swa_unlocked")
 
 
 def room(tokens: Expr) -> Expr:
-    """Return the formula: both pools have this many tokens free."""
+    """Return the formula: each pool has at least this number of free tokens."""
     return (tokens <= full.available) & (~config.swa | (tokens <= swa.available))
 
 

@@ -30,7 +30,7 @@ class Sort(Enum):
 
 
 class Op(Enum):
-    """All operators. Code that handles all of these handles every formula of the spec."""
+    """All operators. Code that handles every operator handles every formula of the spec."""
 
     ADD = "+"
     SUB = "-"
@@ -163,7 +163,7 @@ class App(Expr):
 
 
 def lift(value: Operand) -> Expr:
-    """Return the expression itself, or a literal as an expression."""
+    """Return an expression unchanged, and a literal as a constant expression."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, int):
@@ -247,7 +247,7 @@ def iff(first: Operand, second: Operand) -> Expr:
 
 
 def conj(*parts: Operand) -> Expr:
-    """Return the conjunction of the parts, or true without parts.
+    """Return the conjunction of the parts, or the constant true if the list of parts is empty.
 
     >>> show(conj(Var("Q") >= 0, Var("Q") <= Var("C"))), show(conj())
     ('0 ≤ Q ∧ Q ≤ C', 'true')
@@ -280,7 +280,7 @@ def variables(expr: Expr) -> frozenset[str]:
 
 
 def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
-    """Return the expression with variables replaced by name, all simultaneously.
+    """Return the expression with the named variables replaced simultaneously.
 
     >>> show(substitute(Var("C") <= Var("A"), {"C": Var("A"), "A": lift(9)}))
     'A ≤ 9'
@@ -293,7 +293,7 @@ def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def same(first: Expr, second: Expr) -> bool:
-    """Return True if both are structurally equal.
+    """Return True if both expressions are structurally equal.
 
     >>> same(Var("C") + 1, Var("C") + 1), same(Var("C") + 1, 1 + Var("C"))
     (True, False)

@@ -18,7 +18,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Invariant:
-    """A clause of the spec, cited by its ID. Violations also name the conjunct."""
+    """A clause of the spec, cited by its ID. Violations name clause and conjunct."""
 
     id: str
     kind: Kind
@@ -59,7 +59,7 @@ def harness(id: str, sentence: str, **observed: str) -> Invariant:
 
 
 def pool_of(conjunct: str) -> str | None:
-    """Return the pool named at the beginning of a conjunct's name, or ``None`` without such a pool.
+    """Return the pool with which a conjunct's name begins, or ``None`` for any other name.
 
     >>> pool_of("swa_covers"), pool_of("full"), pool_of("counted")
     ('swa', 'full', None)

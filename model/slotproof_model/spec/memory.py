@@ -1,7 +1,7 @@
 """Effect of a transition on memory, as intervals of a row.
 
-The counts and, in the page layer, the owner of each page both derive from the intervals. Nothing is
-written twice, so counts and owners cannot drift apart.
+The intervals determine the counts of tokens and, in the page layer, the owner of each page. Nothing
+is written twice, so counts and owners cannot drift apart.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def alloc(lo: Operand, hi: Operand) -> Mem:
 
 
 def free(kv: Kv, lo: Operand, hi: Operand) -> Mem:
-    """Free ``[lo, hi)``. In the SWA pool, begin at the cursor: KV below is already freed."""
+    """Free ``[lo, hi)``. In the SWA pool, begin at the cursor, as KV below the cursor is freed."""
     return Mem(Move.FREE, Interval(lift(lo), lift(hi)), Interval(maximum(lo, kv.E), lift(hi)))
 
 
 def release(
     kv: Kv, row_owned: Expr, u: Operand, swa_u: Operand, since: Operand | None = None
 ) -> tuple[Mem, ...]:
-    """Free the row's private KV (from ``since`` on), drop its lock and free the row itself."""
+    """Free the row's private KV from ``since`` on, drop the KV's lock and free the row itself."""
     first = kv.Q if since is None else since
     return (free(kv, first, ceil_page(kv.A)), unlock(u, swa_u), give_row(row_owned))
 

@@ -1,20 +1,20 @@
 """The page layer: effect of a transition on one arbitrary page, derived from its memory moves.
 
-Take any page p of a pool. Its owner is the free list, the tree, this actor's row, or another
+Let p be any page of a pool. Its owner is the free list, the tree, this actor's row, or another
 actor's row. The intervals of the transition's memory moves determine the new owner. Two obligations
-follow. The page has exactly one owner again. The actor owns the page exactly if the actor's lengths
+follow. The page still has exactly one owner. The actor owns the page exactly if the actor's lengths
 cover the page's position. A fact about an arbitrary page holds for all pages.
 
 A page of the tree is locked while a lock of this actor (``pin``) or of another actor (``pins``)
 covers the page. A locked page is protected, and only unlocked pages are evicted. A LOCK or UNLOCK
-move counts tokens. Page p contributes one page of tokens if it gets its first or loses its last
-lock. All other pages contribute an arbitrary number of tokens (``beside``).
+move has a number of tokens. Page p contributes one page of tokens to this number if p gets its
+first or loses its last lock. All other pages contribute an arbitrary number of tokens (``beside``).
 
-Take any position of the row as well (``place``): the row's entry there is page p or another page.
+``place`` is any position of the row. The row's entry at ``place`` is page p or another page.
 
 The transition does not determine some choices: the free page that an allocation takes, the tree
-page that is evicted, the pages of a matched prefix. These choices are parameters. Named rules
-restrict them.
+page that is evicted, the pages of a matched prefix. These choices are parameters, restricted by
+named rules.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ evicted = Var("param.page_evicted", Sort.BOOL)
 pointed = Var("param.page_pointed", Sort.BOOL)
 """True if the row points to this page of the tree after the transition."""
 pointed_at = Var("param.page_pointed_at")
-"""Position at which the row points to that page."""
+"""Position at which the row points to this page of the tree after the transition."""
 named = Var("param.page_named")
-"""Number of the page to which the row points at ``place`` once the entry is rewritten."""
+"""Number of the page in the row's entry at ``place``, once the entry is rewritten."""
 locked = Var("param.page_locked", Sort.BOOL)
 """True if the new lock covers this page."""
 dropped = Var("param.page_dropped", Sort.BOOL)
@@ -156,7 +156,7 @@ def _rewritten(interval: Interval, chosen: Expr, where: Expr, must: Expr) -> dic
 def _locks(
     transition: Transition, pool: str, moved: dict[str, Expr]
 ) -> tuple[dict[str, Expr], Expr, Expr]:
-    """Return the lock rules, and ``pin`` and ``beside`` after the transition."""
+    """Return the rules for locks, and the new values of ``pin`` and ``beside``."""
     rules: dict[str, Expr] = {}
     pin: Expr = page.pin
     beside: Expr = page.beside
@@ -180,7 +180,7 @@ def _locks(
 
 
 def _lockable(transition: Transition, pool: str, moved: dict[str, Expr]) -> Expr:
-    """Return the formula: the lock must cover the page, because the row needs it in the tree."""
+    """Return the formula: the row needs the page in the tree, so the lock must cover the page."""
     needed = page.here & in_tree(page.at, pool) & (page.tree >= 1)
     return later(needed, {**transition.effect, **moved})
 

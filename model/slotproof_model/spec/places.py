@@ -67,10 +67,10 @@ def injective(pool: str) -> Expr:
 
 
 def protected(figure: Expr) -> Expr:
-    """Return the formula: ``figure`` is ``page.beside``, plus this page's tokens if locked."""
+    """Return the formula: ``figure`` is ``page.beside``, plus P tokens if this page is locked."""
     return figure == ite(pinned, ONE_PAGE, 0) + page.beside
 
 
 def later(expr: Expr, effect: Mapping[str, Expr]) -> Expr:
-    """Return the expression over the state after the effect."""
+    """Return the expression with every variable's value after the effect."""
     return substitute(expr, dict(effect))

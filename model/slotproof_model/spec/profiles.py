@@ -1,7 +1,7 @@
 """Legitimate differences between engines, and the choices of each engine.
 
-A profile overrides choices of its base profile. No state or step invariant depends on a profile.
-Transitions read the choices. ``loan`` says under which count the engine reports KV on loan.
+A profile overrides choices of its base profile. Transitions read the choices, but no state or step
+invariant depends on a profile. ``loan`` names the count in which the engine reports KV on loan.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Choices(TypedDict, total=False):
     """All choices."""
 
     reserve: int
-    """1: the last known token is always recomputed, so that its logits exist. 0: it may be reused.
-    """
+    """1: the last known token is always recomputed, so that its logits exist. 0: the token may be
+    reused."""
     aligned_reuse: bool
     """Reuse stops at a page boundary, for hardware that needs whole pages (#32163)."""
     retract_keeps: bool
@@ -33,7 +33,7 @@ class Choices(TypedDict, total=False):
     queues_turns: bool
     """A turn or a close waits for the turn in flight (vLLM). Otherwise the turn is rejected."""
     keeps_slack: bool
-    """A save or a restore leaves the slot the memory past the KV's end, for drafts (vLLM)."""
+    """A save or restore leaves the slot its memory past the KV's end, for draft tokens (vLLM)."""
     loan: Literal["uncached", "held"]
     """Count in which the engine reports KV on loan: uncached in SGLang 0.5.11, held in 0.5.23."""
 
@@ -55,15 +55,15 @@ CHOICES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """A named set of choices on top of a base."""
+    """A named set of choices that overrides the choices of a base profile."""
 
     name: str
     sentence: str
     base: str | None = None
     says: Choices = field(default_factory=Choices)
     idle_stays: str = ""
-    """Documentation page on why idle slots stay while requests wait. If empty, such a slot is a
-    finding."""
+    """Documentation page on why idle slots stay while requests wait. If empty, an idle slot that
+    stays is a finding."""
 
     @cached_property  # read after every iteration
     def choices(self) -> Choices:

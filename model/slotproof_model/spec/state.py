@@ -98,7 +98,7 @@ class Lengths(NamedTuple, Generic[Each]):
 
 
 Kv: TypeAlias = Slot[Each] | Request[Each]
-"""The owner of KV lengths: the slot, or the request that has the slot on loan."""
+"""Owner of KV lengths: a slot, or a request with KV."""
 
 
 class Frame(NamedTuple, Generic[Each]):
@@ -116,7 +116,7 @@ class Frame(NamedTuple, Generic[Each]):
 class Page(NamedTuple, Generic[Each]):
     """One arbitrary page of one pool: its owners, its locks and its position in the actor's row.
 
-    ``place`` is an arbitrary position of the actor's row, and ``entry`` is the row's entry there.
+    ``place`` is an arbitrary position of this row. ``entry`` is the row's entry at ``place``.
     """
 
     free: Each  # entries of the free list
@@ -134,7 +134,7 @@ class Page(NamedTuple, Generic[Each]):
 
 
 class Line(NamedTuple, Generic[Each]):
-    """One arbitrary row of ``req_to_token``, and how often each kind of user has the row."""
+    """One arbitrary row of ``req_to_token``, with the number of its owners of each kind."""
 
     number: Each
     free: Each  # entries of the free list
@@ -220,7 +220,7 @@ req_has_row: Expr = req.row != NO_ROW
 locks_tree: Expr = req.locked | (slot.lent & slot.locked)
 """The request has a tree lock: its own, or the lock of the slot on loan to it."""
 on_loan: Expr = has_kv & slot.holding & (req.kind == TURN) & (req.row == slot.row)
-"""True if slot and turn describe the same KV. Derived from ownership, not from a flag."""
+"""True if slot and turn describe the same KV. The formula reads ownership, not a flag."""
 
 
 def lengths(kv: Kv) -> Lengths[Var]:
@@ -234,7 +234,7 @@ def locks(kv: Kv) -> Expr:
 
 
 locks_either: Expr = ite(locks_tree, req.Q, 0)
-"""Tokens locked by the request, or by the slot on loan to it."""
+"""Number of tree tokens locked by the request, or by the slot on loan to the request."""
 
 
 def private(kv: Kv) -> Expr:
@@ -252,7 +252,7 @@ actor_has_kv: Expr = slot.holding | has_kv
 own = Lengths(
     *(ite(has_kv, of, kept) for of, kept in zip(lengths(req), lengths(slot), strict=True))
 )
-"""Lengths of the actor's KV: of the request if the request has KV, else of the slot."""
+"""Lengths of the actor's KV: the request's lengths if the request has KV, else the slot's."""
 pinned: Expr = page.pin | (page.pins > 0)
 """A lock of some actor covers the page."""
 

@@ -1,7 +1,7 @@
 """All step invariants: conditions that every transition satisfies.
 
-A step invariant relates a state and the next state (``after``). Step invariants are proved of the
-spec and evaluated on every observed step of an engine.
+A step invariant relates a state and the next state (``after``). Step invariants are proved for the
+spec, and evaluated on every observed step of an engine.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ COVER_STEP = step(
 
 
 def _cut_to(upto: Expr) -> Expr:
-    """Return the number of valid positions that a cut to ``upto`` must leave. Below the cursor, a
-    cut moves down to the start of its page."""
+    """Return the number of valid positions that a cut to ``upto`` must leave. A cut below the
+    sliding-window cursor moves down to the start of the page."""
     return minimum(own.C, ite(upto >= own.E, upto, floor_page(upto)))
 
 
@@ -202,8 +202,8 @@ def _rise(pool: Pool) -> Expr:
 
 
 _relocks = (req.phase >= PARKED) & (after(req.phase) >= PARKED)
-"""Condition: the request is parked or running before and after the step. If the step is an insert,
-it may drop and retake locks in the sliding-window pool, so the bound is loose."""
+"""Condition: the request is parked or running before and after the step. An insert may drop and
+retake locks in the sliding-window pool, so the bound on locked tokens is loose."""
 
 LOCK_STEP = step(
     "INV-LOCK-STEP",

@@ -27,8 +27,8 @@ class Allowance:
 
     when: Expr
     params: Mapping[str, Expr] = field(default_factory=dict)
-    """Values of the parameters, by name without ``param.``, as terms over the state and ``given``
-    values. A parameter that is left out is itself a ``given`` value (see :func:`given`)."""
+    """Values of parameters, as terms over the state and ``given`` values. Names lack ``param.``. A
+    parameter that is left out is itself a ``given`` value (see :func:`given`)."""
     always: Mapping[str, Expr] = field(default_factory=dict)
     """A legal value of each named parameter, as a term over the state alone. The value is legal
     wherever the other guard conjuncts hold (obligation ``T-CLOSE [unlock] / EXISTS.u``)."""
@@ -56,20 +56,20 @@ class Transition:
     source: str = ""
     course: Course = "some"
     needs: str = ""
-    """A feature of the engine, outside the spec, that must be switched on for the transition."""
+    """An engine feature that the transition requires, and that the spec does not model."""
     means: dict[str, Expr] = field(default_factory=dict)
-    """Meaning of each event parameter, as a formula over the states before and after. Entries under
-    other names are claims of the transition's name or sentence that no invariant makes.
+    """Meaning of each event parameter, as a formula over the states before and after. Entries that
+    name no parameter are claims made by the transition's name or sentence, but by no invariant.
 
     Written for authors of drivers: the parameters that a driver reports must satisfy the formulas.
-    The effect must satisfy them too (obligation ``T-CLOSE / MEANS.u``).
+    The effect must satisfy the formulas too (obligation ``T-CLOSE / MEANS.u``).
     """
     allows: Allowance = field(default_factory=lambda: Allowance(FALSE))
     """States in which an engine may take the transition, as its environment sees them.
 
     A guard that is too strict breaks no invariant, but it raises false alarms. Every guard conjunct
     must therefore hold wherever the allowance holds (obligation ``T-CLOSE / ALLOWS.u``). Where
-    possible, an allowance is written in other terms than the guard.
+    possible, an allowance uses other terms than the guard.
     """
 
     @cached_property
@@ -90,7 +90,7 @@ class Transition:
     # Consequences of guard and effect ------------------------------------------
 
     def possible(self, known: Mapping[str, PartialValue]) -> bool:
-        """Return True unless the known values of some variables rule out the guard."""
+        """Return False if the known values of some variables contradict the guard, else True."""
         return all(partly(expr, known) is not False for expr in self.full_guard.values())
 
     def becomes(self, var: Var) -> PartialValue:

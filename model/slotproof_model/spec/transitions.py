@@ -130,7 +130,7 @@ def cut(kv: Kv, n: Operand) -> Cut:
     """Cut KV to at most n positions: the rule behind free_tail and trim (#22862, #22900).
 
     A cut inside a page below the SWA cursor would free the page's SWA KV twice, so the cut moves
-    down to the page's start. Under ``keeps_slack``, any other cut only shortens the valid KV.
+    down to the page's start. Under ``keeps_slack``, other cuts only shorten the valid KV.
     """
     m = ite(n >= kv.E, n, floor_page(n))
     room = ite(config.keeps_slack & (n >= kv.E), kv.A, m)
@@ -139,12 +139,12 @@ def cut(kv: Kv, n: Operand) -> Cut:
 
 
 def cut_lengths(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
-    """Assign the lengths C, A and E to ``kv``, taken from ``of``. Q and the row stay the same."""
+    """Assign the lengths C, A and E of ``of`` to ``kv``. Q and the row stay the same."""
     return assign((kv.C, of.C), (kv.A, of.A), (kv.E, of.E))
 
 
 def to_slot(left: Kv | Cut) -> dict[str, Expr]:
-    """Assign the turn's row, Q and tree lock, and the lengths in ``left``, to the slot."""
+    """Assign to the slot the turn's row, Q and tree lock, and the lengths in ``left``."""
     return {
         **assign((slot.holding, TRUE), (slot.lent, FALSE)),
         **assign((slot.row, req.row), (slot.Q, req.Q), (slot.locked, TRUE)),
@@ -208,7 +208,7 @@ _cursor = maximum(req.Q, req.E)
 free_copies = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
 """First part of [Q, q): the tree already has these tokens, and the row's own pages are freed."""
 to_tree = Mem(Move.TO_TREE, Interval(req.Q + dup, q), Interval(_cursor + swa_dup, q))
-"""Rest of [Q, q): the row's pages move to the tree."""
+"""Second part of [Q, q), after ``free_copies``: the row's pages move to the tree."""
 
 insertable = {
     "q": (q >= req.Q) & (q <= floor_page(minimum(req.C, known))) & is_aligned(q),

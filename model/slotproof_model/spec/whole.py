@@ -16,7 +16,7 @@ from slotproof_model.spec.transitions import TRANSITIONS
 POOLS = ("full", "swa")
 ROWS = "rows"
 LAYERS = (*POOLS, ROWS)
-"""Layers with one arbitrary thing: a page of a pool, or a row."""
+"""Layers about one arbitrary page of a pool, or about one arbitrary row."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Spec:
     invariants: Mapping[str, Invariant] = field(default_factory=lambda: INVARIANTS)
     name: str = "spec"
     unruled: frozenset[str] = frozenset()
-    """Rules of the choices that this spec leaves out: ``unpinned``, or ``swa.unpinned`` for one
-    pool (see :mod:`slotproof_model.spec.pages`)."""
+    """Rules of :mod:`slotproof_model.spec.pages` that this spec omits: ``unpinned``, or
+    ``swa.unpinned`` for one pool."""
 
     def choices(
         self, transition: Transition, layer: str
@@ -41,7 +41,7 @@ class Spec:
 
     @property
     def rewritten(self) -> list[str]:
-        """Transitions that differ from the spec's."""
+        """IDs of the transitions that differ from the right transitions."""
         steps = self.transitions.items()
         return [name for name, transition in steps if transition is not TRANSITIONS[name]]
 
@@ -54,7 +54,7 @@ class Spec:
 
 
 def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
-    """Return True if the conjunct is about the layer's page or row. For ``None``: about neither."""
+    """Return True if the conjunct is about ``layer``'s page or row (``None``: about neither)."""
     what = about(expr)
     if layer is None or not what:
         return layer is None and not what
@@ -62,7 +62,7 @@ def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
 
 
 def conjuncts(spec: Spec, kind: Kind, layer: str | None = None) -> dict[str, Expr]:
-    """Return the kind's formulas by clause, about ``layer``'s page or row. ``None``: neither."""
+    """Return a kind's formulas by clause: about ``layer``'s page or row, or about neither."""
     same = spec.invariants is INVARIANTS
     return dict(_of_spec(kind, layer)) if same else _among(spec.invariants, kind, layer)
 

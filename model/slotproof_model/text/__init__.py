@@ -1,1 +1,1 @@
-"""The spec as text: formulas, names and lives for readers."""
+"""The spec as text for readers: formulas, names and lifecycles."""

@@ -1,7 +1,7 @@
 """Conversion of expression trees to the form in which a person would write a formula.
 
 ⌊x⌋ = x becomes "P divides x", ¬a ∨ b an implication, a ≤ b ∧ b ≤ c one chain. Kinds, phases and
-shared terms appear by name. Both text and TLA+ are rendered from the form.
+shared terms appear by name. Text and TLA+ are rendered from ``Form`` objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slotproof_model.text.named import Named, by_structure, key
 
 @dataclass(frozen=True)
 class Form:
-    """A node: a shape and its parts."""
+    """A node of a formula: a shape and its parts."""
 
     shape: str
     """variable, number, truth, word, named, min, max, ceil, floor, cut, if, sum, implies, iff, not,
@@ -91,7 +91,7 @@ def _literal(expr: Const, words: dict[int, str]) -> Form:
 
 
 def _flat(expr: Expr, op: Op) -> list[Expr]:
-    """Return the parts of a conjunction or disjunction. A named part stays whole."""
+    """Return the parts of a conjunction or disjunction. Named terms are not split."""
     if isinstance(expr, App) and expr.op is op:
         first, *rest = expr.args
         if key(first) in by_structure():
@@ -180,7 +180,7 @@ def _words(expr: Expr) -> dict[int, str]:
 
 
 def _conjunction(parts: list[Form]) -> Form:
-    """Merge comparisons into chains, and merge equations that have the same number."""
+    """Merge comparisons into chains, and merge equations with the same number: a = b = 0."""
     merged: list[Form] = []
     for part in parts:
         for index, earlier in enumerate(merged):

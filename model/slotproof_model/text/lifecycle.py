@@ -1,8 +1,8 @@
 """Lifecycles of a turn and a slot: the transitions between their states.
 
-Computed from guards and effects, without Z3. Kind, phase and flags are tried in all combinations
-that the invariants allow. All other variables are unknown, and a guard that could still hold counts
-as possible.
+The lifecycles are computed from guards and effects, without Z3. Kind, phase and flags are tried in
+all combinations that the invariants allow. All other variables are unknown. A transition counts as
+possible if its guard could hold.
 """
 
 from __future__ import annotations

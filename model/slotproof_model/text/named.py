@@ -1,6 +1,6 @@
 """Names of terms that occur in many formulas, for the documentation.
 
-Terms are recognised by structure, so a formula need not refer to the term's name. ``state`` and
+Terms are recognised by their structure, so a formula need not contain a term's name. ``state`` and
 ``transitions`` define the terms. This module only names them.
 """
 
@@ -98,7 +98,7 @@ def key(expr: Expr) -> Hashable:
 
 @cache
 def by_structure() -> dict[Hashable, tuple[Named, bool]]:
-    """Return (named term, True for the state after the step) by the term's structure."""
+    """Map a term's structure to (named term, True if the term reads the state after the step)."""
     result: dict[Hashable, tuple[Named, bool]] = {}
     for term in named():
         result[key(term.expr)] = (term, False)

@@ -42,7 +42,7 @@ def symbol(name: str) -> str:
 
 
 def formula(expr: Expr, written_out: bool = False) -> str:
-    """Return the formula in one line. With ``written_out``, the definition replaces a named term.
+    """Return the formula in one line. With ``written_out``, definitions replace named terms.
 
     >>> from slotproof_model.spec.expr import Var, floor_page, implies
     >>> x, y = Var("x"), Var("y")
@@ -96,7 +96,7 @@ def _part(shape: Form, level: int, width: int) -> list[str]:
 
 
 def _tight(outer: Form, inner: Form) -> int:
-    """Return the level of an operand. ∧ inside ∨ gets parentheses, as a help for the reader."""
+    """Return the level of an operand. For readers, ∧ inside ∨ gets parentheses."""
     mixed = outer.shape == "or" and inner.shape == "and"
     return _ATOM if mixed else _LEVEL[outer.shape] + 1
 
@@ -178,7 +178,7 @@ class MoveText:
     """Source and destination: ``row → free list``."""
     full: str
     swa: str
-    """Interval or number of tokens in each pool. Empty if none."""
+    """``full`` and ``swa``: interval or number of tokens in the pool. Empty if none."""
 
 
 def moves(transition: Transition) -> list[MoveText]:
@@ -193,7 +193,7 @@ def moves(transition: Transition) -> list[MoveText]:
 
 
 def cut_of(transition: Transition) -> str:
-    """Return the cut that formulas call ``end``, or an empty string without exactly one cut.
+    """Return the cut that formulas call ``end``, or an empty string if there is no single cut.
 
     >>> from slotproof_model.spec.transitions import T_RESTORE
     >>> cut_of(T_RESTORE)
@@ -284,7 +284,7 @@ def signature(transition: Transition) -> str:
 
 
 def assignments(transition: Transition) -> list[tuple[tuple[str, ...], str]]:
-    """Return the effect as (variables, new value), with one entry per group and literal.
+    """Return the effect as (variables, new value), merging a group's variables set to one literal.
 
     >>> from slotproof_model.spec.transitions import T_CLOSE_DEFER
     >>> assignments(T_CLOSE_DEFER)

@@ -21,7 +21,7 @@ def _release(trace: Played) -> Version:
 
 
 def _rounds(trace: Played) -> dict[str, Any]:
-    """Return the script's arguments that are not fields of a configuration."""
+    """Return the script's arguments for speculative rounds and the reserved share."""
     draft = trace.config.draft if _release(trace) > _BY_HAND else 0
     topk = trace.config.topk if draft else 0
     reserve = trace.config.reserve / 100
@@ -58,7 +58,7 @@ def _lacks(trace: Played, index: int) -> str | None:
         before = trace.rows[index - 1].requests if index else {}
         running = [request for request in before.values() if request.get("phase") == "running"]
         if len(running) > 1 or not trace.states:
-            return "the trace retracts one of several requests, but the script only retracts all"
+            return "the trace retracts one of several requests: the script can only retract all"
     return None
 
 

@@ -1,8 +1,8 @@
 """Switch for the recorder: `PYTHONPATH=…/drivers/sglang SLOTPROOF_RECORD=/path/log.jsonl`.
 
 Every Python that has this folder on its path loads this file, so the file does little. If a log is
-requested, the file waits for the import of SGLang's scheduler. Another `sitecustomize` further
-along the path is loaded, too.
+requested, the file waits for the import of SGLang's scheduler. If a later folder of the path also
+has a `sitecustomize`, the file loads this module, too.
 """
 
 from __future__ import annotations

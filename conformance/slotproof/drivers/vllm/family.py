@@ -48,6 +48,6 @@ def _refuses(trace: Played, command: Command) -> str | None:
 
 
 _EARLY = ("max_tokens must be", "the prompt is empty", "a prompt of up to", "the session is not")
-"""Beginnings of the driver's messages about requests that never reach the scheduler."""
+"""The driver's messages about requests that never reach the scheduler begin with these words."""
 
 FAMILY = family(Path(__file__).parent, unlike=_unlike, lacks=_lacks, sent=_sent, refuses=_refuses)

@@ -1,4 +1,4 @@
-"""INV-CONTENT: the KV at every committed position, and the tokens that the engine computed."""
+"""INV-CONTENT: the KV at every committed position and all computed tokens are right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slotproof.lockstep.observation import Observation, Owner, Violation, violat
 from slotproof.lockstep.oracles.contract import aborted_unasked
 
 STORED_RIGHT = "the KV in the snapshot is correct"
-"""End of a violation's sentence if the snapshots show the KV and the KV is correct."""
+"""Last words of a violation's sentence if the snapshots show correct KV."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:

@@ -16,7 +16,7 @@ scheduling, a decoding round is in flight when the engine reads the abort."""
 WITHOUT_SESSION = "requests without a session"
 WITHOUT_TOKENS = "turns without new tokens"
 FOR_NOTHING = "requests for no token"
-"""Keys in ``not_observed`` for requests that the engine refuses. For no token: ``max_new`` is 0."""
+"""Keys in ``not_observed`` for refused requests. A request for no token has ``max_new`` 0."""
 
 ROOM = "room that idle slots make"
 """Key in the ``not_observed`` of an engine that never discards an idle slot to make room."""
@@ -70,7 +70,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
 
 
 def aborted_unasked(seen: Observation, sent: Sent) -> bool:
-    """Return True if the engine aborted the request for no reason. Its output is then no answer."""
+    """Return True if the engine aborted the request for no reason. The output is no answer."""
     aborted = sent.reason == "abort" and sent.refusable is False
     return aborted and _unasked(seen, sent) and not _large(seen, sent)
 
@@ -96,7 +96,7 @@ def _turned_away(seen: Observation, sent: Sent) -> bool:
 
 
 def _served(seen: Observation, sent: Sent) -> bool:
-    """Return True if the engine serves requests of this kind."""
+    """Return True if the engine serves requests of the kind of ``sent``."""
     kinds = {
         WITHOUT_SESSION: sent.session is None,
         WITHOUT_TOKENS: not len(sent.tokens),

@@ -120,8 +120,8 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
     """Return held and uncached tokens, with KV on loan counted as the engine's profile says.
 
     An engine that reports KV on loan as held may also count the KV of stubs, of doomed turns and of
-    turns without a slot. Its record of the session exists from the first prefill on. The oracle
-    accepts any number of held tokens within these bounds.
+    turns without a slot. The engine's record of a session exists from the first prefill on. The
+    oracle accepts counts of held tokens with and without this KV.
     """
     held, uncached = seen.shares[pool]
     if seen.world.constants.profile.choices["loan"] == "uncached":

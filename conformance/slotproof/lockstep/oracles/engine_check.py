@@ -15,7 +15,7 @@ from slotproof_model.spec.memory import Move
 from slotproof_model.spec.state import NO_ROW
 
 BATCHES = transitions_where(lambda transition: transition.stage == "run") & moving(Move.ALLOC)
-"""Transitions of a batch that ran. Its requests may since have finished or may await a chunk."""
+"""Transitions that show a batch. Its requests may have finished since, or may await a chunk."""
 KEPT = 100
 """Number of log lines that an engine must store before it may drop the oldest."""
 
@@ -73,7 +73,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
-    """Check which requests the engine counts. Skipped if it counts KV on loan as the slot's KV."""
+    """Check which requests the engine counts, if KV on loan does not count as the slot's KV."""
     if "counted" not in check or seen.world.constants.profile.choices["loan"] != "uncached":
         return
     times = Counter(check["counted"])
@@ -85,7 +85,7 @@ def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
 
 
 def _log(check: CheckerView, before: int) -> Iterator[Violation]:
-    """Check the number of lines logged at the check's level. ``before``: lines stored earlier."""
+    """Check how many lines the check's level logged. ``before``: number of lines stored earlier."""
     logged, kept = check.get("logged"), check.get("kept")
     if logged is None or kept is None:
         return

@@ -1,7 +1,7 @@
 """INV-LOCK.count: each tree page has one lock per prefix that contains the page.
 
 In the sliding-window pool an engine may lock the whole prefix, or only the pages in the next
-token's window. The lock count must lie between these two numbers.
+token's window. The lock count lies between the count of windows and the count of prefixes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _covering(seen: Observation, pool: str, window: int | None = None) -> dict[int, int]:
-    """Return, for each page, the number of prefixes, or of windows of prefixes, that contain it."""
+    """Return, by page, the number of prefixes, or of prefixes' windows, that contain the page."""
     size, times = seen.config.page_size, dict[int, int]()
     for owner in seen.owners:
         start = 0 if window is None else max(0, owner.C - window)

@@ -1,4 +1,4 @@
-"""INV-MATCH: computed KV enters the tree, and a request matches all of its prompt in the tree."""
+"""INV-MATCH: computed KV enters the tree, and a request matches every prompt token in the tree."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _EVERYS = transitions_where(lambda spec: spec.course == "every request")
 (MATCHES,) = (_EVERYS - PUBLISHES) & transitions_where(lambda spec: spec.stage == "match")
 (SHARES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "run")
 (LEAVES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "finish")
-"""Transitions of requests without a slot: match, share the prompt, leave the KV in the tree."""
+"""Transitions of a request without a slot: to match, to publish its prompt, and to end."""
 WHOLE = "whole matches"
-"""Key in the ``not_observed`` of an engine that may match less than its tree has."""
+"""Key in the ``not_observed`` of an engine that may match fewer tokens than its tree has."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:

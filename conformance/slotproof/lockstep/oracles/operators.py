@@ -53,7 +53,7 @@ def _evict(seen: Observation) -> Iterator[Violation]:
 
 
 def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
-    """Check that a flush empties the prefix tree. A busy engine, or one with slots, may refuse."""
+    """Check that a flush empties the prefix tree. An engine with work or slots may refuse."""
     before = seen.previous
     idle = not (before["requests"] or before["slots"] or before.get("events") or before["messages"])
     if not idle or said & {"submit", "pause"} or seen.client.paused:
@@ -81,7 +81,7 @@ def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
 
 
 def _accept(seen: Observation) -> Iterator[Violation]:
-    """Check how many tokens the next decoding round accepts. Overlap delays the round's result."""
+    """Check that a decoding round accepts the commanded tokens. Overlap delays the result."""
     client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
     for command in client.heard:
         if command["do"] == "accept":

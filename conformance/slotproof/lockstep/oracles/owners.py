@@ -82,7 +82,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
 
 
 def _pages(owned: Collection[int], count: int) -> str:
-    """Return the names of the pool's pages that are not in ``owned``. Pages start at 0 or at 1.
+    """Return the names of the pool's pages outside ``owned``. Engines number pages from 0 or 1.
 
     >>> _pages([0, 2], 3), _pages([1, 3, 4, 5, 6], 6), _pages([], 9)
     ('page 1', 'page 2', 'pages 0, 1, 2, 3, …')
@@ -95,7 +95,7 @@ def _pages(owned: Collection[int], count: int) -> str:
 
 
 def outside(numbers: Collection[int], count: int) -> int | None:
-    """Return a number that can't be one of ``count`` pages or rows. Engines start at 0 or at 1.
+    """Return a number that can't be one of ``count`` pages or rows. Engines number from 0 or 1.
 
     >>> outside([0, 1, 2], 3), outside([1, 2, 3], 3), outside([0, 1, 3], 3), outside([-7], 3)
     (None, None, 3, -7)

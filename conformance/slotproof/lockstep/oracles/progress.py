@@ -70,7 +70,7 @@ def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Itera
         rid, pins, why = cause(seen)
     else:
         rid, pins = rids[0], requests[rids[0]]["phase"] if rids[0] in requests else None
-        why = "it makes no progress" if pins else "the engine does not have it"
+        why = "it makes no progress" if pins else "the engine does not have the request"
     page = seen.world.constants.profile.idle_stays
     if page and pins and pins.endswith("-idle") and all_wait(seen):
         seen.coverage.by_choice[f"{clause}:{pins} ({page})"] += 1

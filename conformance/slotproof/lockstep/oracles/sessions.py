@@ -28,7 +28,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-SESSION"] += 1
         for asked in session.asked:
             if asked.do != "abort" and asked.due(client.free(sid, runs)):
-                words = "{session}: the engine did not answer its {do}"
+                words = "{session}: the engine did not answer the {do}"
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
         if not runs:
             yield from _overdue(seen, sid, session)
@@ -38,9 +38,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 _WRONG = {
-    "opened": "it was open, or no client opened it",
-    "refused": "the open or close was valid, or no client sent one",
-    "closed": "no client closed it, and its timeout was not over",
+    "opened": "the session was open, or no client opened it",
+    "refused": "the open or close was valid, or no client sent an open or close",
+    "closed": "no client closed the session, and its timeout was not over",
 }
 
 
@@ -70,7 +70,7 @@ def _overtaken(seen: Observation) -> Iterator[Violation]:
 
 
 def _early(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Check that no session is closed before its timeout. For engines that do not answer closes."""
+    """Check, for engines without answers to closes, that no session closes before its timeout."""
     timeout, passed = seen.config.timeout_of(sid), seen.client.clock - session.taken
     before, now = (snapshot["sessions"].get(sid) for snapshot in (seen.previous, seen.snapshot))
     was_open = before is not None and before["open"] and not before["closing"]

@@ -22,7 +22,7 @@ from slotproof_model.spec.transitions import TRANSITIONS, reusable
 from slotproof_model.text.idioms import words_of
 
 _PROVED = tuple(name for name, step in STEPS.items() if not step.observed)
-"""Names of step invariants defined completely by formulas. Other oracles check the rest."""
+"""Names of step invariants defined only by formulas. Other oracles check the other invariants."""
 
 _GIVES_UP = transitions_where(
     lambda transition: transition.stage == "match" and slot.holding.name in transition.effect
@@ -37,9 +37,9 @@ _AFTER = transitions_where(lambda transition: transition.stage == "abort" and no
 _REUSES, _compiled = reusable > 0, cache(compiled)
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
-"""Lengths of a slot. During a loan they may be out of date: only the turn's lengths count."""
+"""Lengths of a slot. They may be out of date while a turn has the slot on loan."""
 _CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
-"""Index of Q by the index of the cursor E. At positions up to Q, a cursor has no meaning."""
+"""Index of the length Q by the index of the cursor E. A cursor up to Q has no meaning."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:

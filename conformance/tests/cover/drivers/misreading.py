@@ -159,7 +159,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "backwards": (
         reversed_events,
         "order",
-        "reported as T-INSERT T-EXTEND T-MATCH T-SUBMIT T-OPEN T-OPEN, but the spec follows T-O",
+        "reported T-INSERT T-EXTEND T-MATCH T-SUBMIT T-OPEN T-OPEN, but the spec follows T-O",
     ),
     "added": (
         changed("T-EXTEND", "t", lambda s, e: e[0]["t"] - (11 if e[1] == "r3" else 0)),

@@ -1,10 +1,10 @@
 """Patches that repair known bugs of a build in this process, so that a search can find other bugs.
 
 A patch is a file in a driver's folder `patches/`. The file starts with a sentence about the
-repaired bug. A unified diff of the build's source follows, in the format of `patch -p1`. A patch
-can have several files `NAME.LAYOUT.diff` for different releases. The driver applies the first that
-fits. A hunk fits if its old text occurs exactly once in the source file, at any line. No file is
-changed: Python compiles the modules from the patched text during import.
+repaired bug. Below the sentence is a unified diff of the build's source, in the format of `patch
+-p1`. A patch can have several files `NAME.LAYOUT.diff` for different releases. The driver applies
+the first file that fits. A hunk fits if its old text occurs exactly once in the source file, at any
+line. No file is changed: Python compiles the modules from the patched text during import.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 
 
 def hunks(diff: str) -> Hunks:
-    """Return the hunks of a unified diff. The text before the first file is ignored."""
+    """Return the hunks of a unified diff. Lines above the diff's first file are ignored."""
     parsed: Hunks = []
     file = ""
     for line in diff.splitlines(keepends=True):

@@ -82,7 +82,7 @@ class Driver:
     # Methods common to all drivers -------------------------------------------------------
 
     def start(self) -> None:
-        """Patch and import the engine once. Raise `UsageError`, in one line, on failure."""
+        """Patch and import the engine once. If a step fails, raise `UsageError` in one line."""
         if self.version:
             return
         try:
@@ -151,7 +151,7 @@ class Driver:
                 return
 
     def run(self) -> None:
-        """Serve requests. Engine output goes to standard error, answers to standard output."""
+        """Serve requests. The engine prints to standard error, the driver to standard output."""
         wire = os.dup(1)
         os.dup2(2, 1)
         os.set_inheritable(wire, False)

@@ -1,8 +1,8 @@
 """Stubs of packages that an engine imports but that a CPU run never uses.
 
 Engines import GPU kernels, tokenizers and grammar libraries at module level. Their schedulers work
-without these packages. A finder on ``sys.meta_path`` answers such an import with a module that has
-every attribute. An installed package is never replaced.
+without these packages. For an import of a missing package, a finder on ``sys.meta_path`` returns a
+module that has every attribute. An installed package is never replaced.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _Stub(metaclass=_StubMeta):
 
 
 class _StubModule(types.ModuleType):
-    """Module that has every attribute. A capitalised name is a class, any other a stub object."""
+    """Module that has every attribute. A capitalised attribute is a class, any other a stub."""
 
     __version__ = "9.9.9"
     __path__: list[str] = []  # noqa: RUF012  # what the import system expects

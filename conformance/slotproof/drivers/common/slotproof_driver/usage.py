@@ -1,4 +1,4 @@
-"""Errors in requests. The driver reports such an error in one line and continues."""
+"""Errors in requests. The driver reports an error in a request in one line and continues."""
 
 from __future__ import annotations
 

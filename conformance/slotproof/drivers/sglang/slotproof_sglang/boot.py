@@ -78,7 +78,7 @@ OWN = {"context_len": 128, "reserve": 100, **options.DEFAULTS}
 
 
 def limits() -> dict[str, list[Any]]:
-    """Return the possible values by field. An option that the build lacks has only its default."""
+    """Return the possible values by field. An option that the build lacks has its default."""
     has = options.offered()
     lacks = {name: [default] for name, default in options.DEFAULTS.items() if name not in has}
     return {**LIMITS, **lacks, **{name: values for name, values in has.items() if values}}
@@ -135,8 +135,8 @@ def import_engine() -> str:
 
 
 def leave_no_shared_memory() -> None:
-    """Replace the /dev/shm file of load reports (since 0.5.15) by anonymous memory. Nothing would
-    remove the file of a killed process."""
+    """Replace the /dev/shm file of load reports (since 0.5.15) by anonymous memory. A killed
+    process would leave its file behind."""
     if importlib.util.find_spec("sglang.srt.managers.load_snapshot") is None:
         return
     module: Any = importlib.import_module("sglang.srt.managers.load_snapshot")
@@ -259,7 +259,7 @@ def randomise_weights(scheduler: Any) -> None:
 
 
 def model_runner(scheduler: Any) -> Any:
-    """Return the object that holds the model. Releases store it in different places."""
+    """Return the object that holds the model. Its place differs between releases."""
     for path in ("tp_worker.model_runner", "tp_worker.worker.model_runner"):
         runner: Any = scheduler
         for part in path.split("."):

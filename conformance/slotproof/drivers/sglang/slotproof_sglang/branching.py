@@ -2,11 +2,11 @@
 
 Such a session (opened without ``streaming``) is a tree of requests. A turn names an earlier request
 and continues from its end, from the end of its prompt (``drop_previous_output``), or from any place
-(``offset``). With ``replace``, the engine first ends all later requests, and the named request if
-it still runs. Each request has its whole prompt and is judged as a plain request.
+(``offset``). With ``replace``, the engine first ends all later requests, and a named request that
+still runs. Each request has its whole prompt and is judged as a plain request.
 
 The driver sends a client's prompt as a turn. The turn names the request with the longest common
-prefix and carries the remaining tokens. The choice of that request depends only on prompts and IDs.
+prefix and carries the remaining tokens. This choice depends only on prompts and IDs.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .messages import inner_rid, outer_rid
 from .options import drawn
 
 SESSION = "branches"
-"""ID of the engine's only session of this kind."""
+"""ID of the engine's only session without a slot."""
 
 
 @dataclass
 class Branch:
-    """A request of the session."""
+    """A request of the session without a slot."""
 
     prompt: list[int]
     answer: list[int] | None = None
-    """Tokens of the answer. None while it runs, and after an abort, which can lose tokens."""
+    """Tokens of the answer. None before the end, and after an abort, which can lose tokens."""
     over: bool = False
 
     def shares(self, tokens: list[int]) -> int:

@@ -41,7 +41,7 @@ class Channel:
         return message
 
     def asked(self) -> bool:
-        """Wait until a message can be read. Return False if the other process is gone."""
+        """Wait for a message and return True. Return False if the other process is gone."""
         return bool(self.sock.recv(1, socket.MSG_PEEK))
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -92,7 +92,7 @@ def crash(error: str, trace: str, gone: bool = False) -> dict[str, Any]:
 
 
 def frames(trace: str) -> list[str]:
-    """Return the files named in a traceback, innermost last."""
+    """Return the files named in a traceback. The innermost call's file is last."""
     return re.findall(r'^  File "([^"]+)"', trace, re.MULTILINE)
 
 

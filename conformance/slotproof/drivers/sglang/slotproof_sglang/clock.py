@@ -1,6 +1,6 @@
 """Clock of the engine, advanced only by the client.
 
-Session timeouts and deferred closes depend on `time.monotonic()`, request timeouts on
+Session timeouts and deferred closes use `time.monotonic()`. Request timeouts use
 `time.perf_counter()`. With a real clock, a run would depend on the machine's speed.
 """
 

@@ -1,13 +1,13 @@
 """Drafts injected by the driver into builds whose rounds can't be scripted (`speculation.py`).
 
 A speculative round may go past the end of a turn: it allocates ahead and commits KV past the
-finished length. These builds can't run real rounds on a CPU, and a row lengthened between two plain
+finished length. On a CPU such a build can't run real rounds, and a row lengthened between two plain
 rounds would be overwritten. A draft therefore waits for the end of its turn. It is injected just
 before the build saves the turn, and the build's trim has to release the draft's memory.
 
 A draft that commits nothing is dropped. From 0.5.15 on, a build that finds memory allocated past
-the finished length assumes a verify round, and sets the slot's C to that length. No round wrote the
-KV, so the driver itself would cause a difference.
+the finished length assumes a verify round, and sets the slot's C to that length. As no round wrote
+KV up to this length, the driver itself would cause a violation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Drafts:
         self.torch: Any = importlib.import_module("torch")
 
     def request(self, rid: str, allocate: int, commit: int) -> None:
-        """Record a draft. A later draft for the same request replaces it."""
+        """Record a draft. A new draft replaces the request's old one."""
         self.waiting[inner_rid(rid)] = allocate, commit
 
     def inject(self, req: Any) -> None:

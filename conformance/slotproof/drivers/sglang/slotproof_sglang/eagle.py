@@ -29,7 +29,7 @@ def prepare() -> None:
     algorithms: Any = importlib.import_module("sglang.srt.speculative.spec_info")
 
     class Worker(base):  # type: ignore[misc]
-        """Replacement of the build's worker, with the parts that the scheduler uses."""
+        """Replacement of the build's worker: only the parts that the scheduler uses."""
 
         draft_worker: Any = None  # These are abstract properties.
         target_worker: Any = None

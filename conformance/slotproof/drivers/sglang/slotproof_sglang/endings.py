@@ -1,4 +1,4 @@
-"""Events of requests that leave the batch. They are recorded around `release_kv_cache`."""
+"""Events of requests that leave the batch. Wrappers of `release_kv_cache` record them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Endings:
         self.retracting: dict[int, Any] = {}
 
     def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Wrap a round of retractions for lack of memory. The round may abort the last request."""
+        """Wrap a round of retractions for lack of memory. It may abort the only request left."""
         self.retracting = {id(req): req.to_finish for req in batch.reqs}
         try:
             return original(batch, *args, **kwargs)
@@ -32,8 +32,8 @@ class Endings:
             self.retracting = {}
 
     def _out_of_memory(self, req: Any) -> bool:
-        """Return True if the round of retractions aborted the request. A request aborted by a
-        client is only retracted in the round. Its abort takes effect later."""
+        """Return True if the round of retractions aborted the request. For a client's abort, the
+        round only retracts the request. The abort takes effect later."""
         return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
             id(req), req.to_finish
         )

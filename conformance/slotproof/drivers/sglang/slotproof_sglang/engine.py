@@ -1,4 +1,4 @@
-"""One scheduler that the driver steps: commands go in, snapshots come out."""
+"""One scheduler that the driver steps: it runs commands and returns snapshots."""
 
 from __future__ import annotations
 
@@ -71,25 +71,25 @@ TRANSITIONS = (
 KEPT, WIPED = "T-RETRACT", "T-RETRACT-WIPE"
 """Transitions of a retraction. The first leaves KV in the slot, the second does not."""
 PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
-"""Transitions that only builds of one profile offer, by profile name."""
+"""Transitions that only builds of one profile offer. The profile's name is the key."""
 NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "match without admission": "SGLang locks the tree at admission, so T-MATCH is reported then",
     "room that idle slots make": "SGLang never reclaims the slot of an open session",
-    "commands to the engine": "retract is SGLang's pause with mode retract, and ends a pause; "
-    "accept applies to the next round scheduled",
-    "answers to close": "SGLang answers no close, and reports no timeout of a session",
+    "commands to the engine": "retract uses SGLang's pause in mode retract, and also ends a pause; "
+    "accept applies to the next scheduled round",
+    "answers to close": "SGLang does not answer a close, or report a session's timeout",
 }
 MARGIN = 7
 """Number of tokens that a prompt must leave free in context and pool. SGLang reserves 1 + 5."""
 BLIND = {
     "tokens with a sliding window": "this build's CPU attention also reads KV outside the window"
 }
-"""Facts that builds up to 0.5.12 do not show."""
+"""Facts that the driver can't observe on builds up to 0.5.12."""
 BY_HAND = {
     "KV content after a draft": "an injected draft computes no KV, so later turns are not replayed"
 }
-"""Facts that builds without scripted rounds do not show."""
+"""Facts that the driver can't observe on builds without scripted rounds."""
 
 
 class Engine:
@@ -159,7 +159,7 @@ class Engine:
         return []
 
     def _begin(self) -> int:
-        """Run the commands in the inbox when an iteration starts. Return their number."""
+        """At the start of an iteration, run the commands in the inbox. Return their number."""
         consumed, self.inbox = self.inbox, []
         self.checker.clear()
         self.iterations += 1

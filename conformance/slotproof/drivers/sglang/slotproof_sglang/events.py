@@ -104,7 +104,7 @@ class Wrapper:
         return wrapped
 
     def _wrap_release(self) -> None:
-        """Wrap the release of KV. A request's round in flight is settled before the release."""
+        """Wrap the release of KV. A round's event is completed before the release."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "release_kv_cache", None)
         if original is None:
@@ -129,7 +129,7 @@ class Wrapper:
     # Matching and admission ---------------------------------------------------
 
     def _sort(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Wrap the queue's sort. If the sort looks prompts up, a doomed turn leaves its session."""
+        """Wrap the queue's sort. In a sort by matched prefix, a doomed turn leaves its session."""
         attached = {id(req): req.session for req in queue}
         result = original(policy, queue, *args, **kw)
         for req in queue:
@@ -188,7 +188,7 @@ class Wrapper:
     def _pinned_swa(self, m: int, protected: int) -> int:
         """Return how many window tokens a prefix locks if its request is matched and then refused.
 
-        The build locks the prefix while it decides, unseen. The driver assumes the smallest lock.
+        The driver can't see the build's lock during the decision, and assumes the smallest lock.
         """
         swa = self.dialect.swa
         if swa is None:
@@ -306,7 +306,7 @@ class Wrapper:
         return self._advanced(req, was, result)
 
     def _advanced(self, req: Any, was: Kv, result: Any) -> Any:
-        """Record a move of the cursor. Up to Q the cursor has no meaning, because the tree owns the
+        """Record a move of the cursor. A cursor below Q has no meaning, because the tree owns the
         pages. SGLang sets the cursor to Q before it moves the cursor further."""
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
@@ -315,7 +315,7 @@ class Wrapper:
 
 
 def replace_everywhere(original: Any, wrapped: Any) -> None:
-    """Replace a function in each module that imported the function by name."""
+    """Replace a function in every module that has imported this function by its name."""
     called = str(original.__name__)
     for name, module in list(sys.modules.items()):
         if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)

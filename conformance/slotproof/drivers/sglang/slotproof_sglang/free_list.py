@@ -28,12 +28,12 @@ class FreeList:
         return [int(x) for pages in self._lists() for x in pages.tolist()] + self._deferred()
 
     def count(self) -> int:
-        """Return the length of `pages`. Reads a tensor only if KV indices are deferred."""
+        """Return the length of `pages`. A tensor is read only if KV indices are deferred."""
         count = sum(len(pages) for pages in (*self._lists(), *self._waiting(PAGES)))
         return count + len(tensor_pages(self._waiting(INDICES), self.page_size))
 
     def deferred(self) -> bool:
-        """Return True if freed KV indices wait for a group's end. Only tensors show such pages."""
+        """Return True if freed KV indices wait for a group's end: only tensors list their pages."""
         return bool(self._waiting(INDICES))
 
     def _lists(self) -> list[Any]:
@@ -43,7 +43,7 @@ class FreeList:
         return [pages for pages in lists if pages is not None]
 
     def _waiting(self, names: tuple[str, ...]) -> list[Any]:
-        """Return the tensors of the open group. The list of a finished group is ignored."""
+        """Return the open group's tensors. A list left by a finished group is ignored."""
         if not in_group(self.allocator):
             return []
         groups = (getattr(self.allocator, name, None) or () for name in names)
@@ -62,7 +62,7 @@ def in_group(allocator: Any) -> bool:
 
 
 def tensor_pages(tensors: list[Any], page_size: int) -> list[int]:
-    """Return the pages of deferred KV indices. Each tensor belongs to one call of free."""
+    """Return the pages of deferred KV indices. Each tensor comes from one call of `free`."""
     pages: list[int] = []
     for tensor in tensors:
         pages.extend(sorted({int(x) // page_size for x in tensor.tolist()}))

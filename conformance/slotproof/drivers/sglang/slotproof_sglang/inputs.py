@@ -1,4 +1,4 @@
-"""Commands of clients as the engine's own input messages.
+"""Conversion of client commands to the engine's own input messages.
 
 Releases add fields to messages. A required field that the driver does not know is set to None.
 """
@@ -112,8 +112,8 @@ class Inputs:
 
     @staticmethod
     def _make(kind: Any, **wanted: Any) -> Any:
-        """Return ``kind(**wanted)``. Fields that ``kind`` lacks are left out, and its other
-        required fields are None."""
+        """Return ``kind(**wanted)``. Fields that ``kind`` lacks are left out. Required fields
+        without a value are None."""
         parameters = inspect.signature(kind).parameters
         if dataclasses.is_dataclass(kind):
             names = {field.name for field in dataclasses.fields(kind)}

@@ -73,8 +73,8 @@ class Intake:
         return result
 
     def _alone(self, req: Any, sid: str | None, new: int, full: bool) -> None:
-        """Record a request outside a session. Its session is missing or not named, or takes no turn
-        now (``full``), or the request has no token to compute."""
+        """Record a request outside a session. Either its session is missing, not named or accepts
+        no turn now (``full``), or no token is to be computed."""
         prompt = len(req.origin_input_ids)
         self.tracker.enrol(req, Meta("stub" if sid else "plain", sid, new, prompt))
         if full:
@@ -102,8 +102,8 @@ class Intake:
         return result
 
     def queue_limit(self, original: Any, req: Any) -> Any:
-        """Wrap the check for a full queue. The build refuses the new request or a less important
-        one. A refusal is recorded as an event only if the refused request was already queued."""
+        """Wrap the check for a full queue. The build refuses the new request or a queued one. A
+        refusal is recorded as an event only if the refused request was already queued."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         refused = original(req)
         gone = self._gone(before)
@@ -125,7 +125,7 @@ class Intake:
 
     @contextmanager
     def _aborts(self) -> Iterator[None]:
-        """Record the slots released inside the block as the slots of aborted turns."""
+        """Count slots released inside the `with` block as slots of aborted turns."""
         before, self.aborting = self.aborting, True
         try:
             yield
@@ -133,7 +133,7 @@ class Intake:
             self.aborting = before
 
     def too_late(self, original: Any, *args: Any) -> Any:
-        """Wrap the engine's search for requests that have waited too long."""
+        """Wrap the search for requests whose waiting time is over."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         result = original(*args)
         for req in self._gone(before):
@@ -157,7 +157,7 @@ class Intake:
         self.tracker.end(req)
 
     def release(self, original: Any, sid: str) -> Any:
-        """Wrap the release of a slot, which is a separate event when a queued turn is aborted."""
+        """Wrap the release of a slot. During the abort of a queued turn, it is a separate event."""
         had_slot, before = sid in self.dialect.slots(), self.dialect.figures()
         result = original(sid)
         if self.aborting and had_slot:
@@ -169,7 +169,7 @@ class Intake:
     # Sessions -------------------------------------------------------------------------
 
     def reap(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Wrap the reaper. Its closes are recorded as T-REAP. It may defer a close again."""
+        """Wrap the reaper. It closes sessions, recorded as T-REAP, or defers a close again."""
         self.reaping = True
         try:
             return original(*args, **kwargs)

@@ -16,7 +16,7 @@ from . import boot, processes
 
 
 class Driver(serving.Driver):
-    """Driver of SGLang. It passes most of the protocol's requests to a child."""
+    """Driver of SGLang. The driver passes most of the protocol's requests to a child."""
 
     name = "sglang"
 
@@ -28,7 +28,7 @@ class Driver(serving.Driver):
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the build's capabilities. The layout of a scheduler of this build decides them."""
+        """Return the build's capabilities, read from the layout of a scheduler."""
         return self.templates.probe(boot.normalise({}))
 
     def reset(self, config: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Messages to clients. All output of the scheduler is stored instead of sent."""
+"""Messages to clients. The scheduler's output is stored, not sent."""
 
 from __future__ import annotations
 

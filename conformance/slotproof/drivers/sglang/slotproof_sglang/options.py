@@ -1,7 +1,7 @@
-"""Server options that preempt, delay or end requests: their names, and signs of their effect.
+"""Server options that preempt, delay or end requests, and the signs that an option had an effect.
 
-The driver implements no option. The build starts with its own arguments. Wrapped methods of the
-build tell the tracker when an option has an effect.
+The driver implements no option. It only sets the build's own options. Wrapped methods of the build
+tell the tracker when an option has an effect.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ DEFAULTS: dict[str, Any] = {
     "branching": False,
 }
 SHAPE = ("priority", "mixed", "longest_match")
-"""Options that need a new scheduler."""
+"""Options for which the driver has to build a new scheduler."""
 _ARGUMENT = {
     "priority": "enable_priority_scheduling",
     "queue": "max_queued_requests",
     "mixed": "enable_mixed_chunk",
 }
-"""Options that some builds lack. A build has the option if it has this server argument."""
+"""Options that some builds lack. A build with the server argument has the option."""
 _TIMEOUTS = {
     "waiting_timeout": "SGLANG_REQ_WAITING_TIMEOUT",
     "running_timeout": "SGLANG_REQ_RUNNING_TIMEOUT",
@@ -82,7 +82,7 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def drawn(name: str) -> int:
-    """Return 0, 1 or 2. The number depends on the name alone, so a replay has the same number.
+    """Return 0, 1 or 2. The number depends only on the name, so a replay draws it again.
 
     >>> [drawn(f"r{number}") for number in range(1, 5)]
     [1, 2, 0, 1]
@@ -96,11 +96,11 @@ _SAID = {
     "waiting timeout reached": "waiting_timeout",
     "running timeout reached": "running_timeout",
 }
-"""Option that ended a request, by the text in the engine's message to the client."""
+"""Table from a text in the engine's message to a client to the option that ended the request."""
 
 
 def heard(messages: list[dict[str, Any]]) -> list[str]:
-    """Return the options that ended requests, recognised by the messages to clients.
+    """Return the options that ended requests, according to the messages to clients.
 
     >>> heard([{"type": "finish", "rid": "r1", "message": "The request queue is full."}])
     ['queue']

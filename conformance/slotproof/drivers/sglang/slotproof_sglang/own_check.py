@@ -1,7 +1,7 @@
 """The engine's own memory check, with the terms that the check adds up.
 
-A failed check is the engine's *verdict*, not a crash, and the run continues. Any exception except
-the check's own complaint is a crash of the checker.
+A failed check is the engine's *verdict*, not a crash, and the run continues. Any other exception
+raised inside the check is a crash of the checker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Probe:
         self.level, self.pools, self.rows = "", {}, {}
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
-        """Record the terms of one pool. Adds up ``uncached`` if a build checks batch by batch."""
+        """Record the terms of one pool. A build that checks batch by batch adds to ``uncached``."""
         before = self.pools.get(pool, {}).get("uncached", 0) if self.level == level else 0
         self.level = level
         self.pools[pool] = {**figures, "uncached": before + uncached}
@@ -43,7 +43,7 @@ class Checker:
         self.verdict, self.message = "off", ""
 
     def around(self, check: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a check. A complaint of the check becomes the verdict."""
+        """Wrap a check. If the check fails, its message becomes the verdict."""
 
         def checked(*args: Any, **kwargs: Any) -> None:
             self.due = True

@@ -1,8 +1,8 @@
 """Pages on a CPU: torch code replaces the allocator's two Triton kernels.
 
 Builds up to 0.5.18 launch `alloc_extend_kernel` and `alloc_decode_kernel` for every page size above
-one. Newer builds use their own torch code if Triton is missing. Replacing their kernels has no
-effect.
+one. Newer builds use their own torch code if Triton is missing. In these newer builds, replacing
+the kernels has no effect.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def _extend(
     page_size: int,
     *_: Any,
 ) -> None:
-    """Write indices for positions [prefix, length) of each request. Indices come from the rest of
-    its last page, then from whole pages at the head of the free list. If the list is too short,
-    nothing is written. The caller counts pages afterwards and fails."""
+    """Write indices for positions [prefix, length) of each request. Indices come from the request's
+    last page first, then from whole pages at the head of the free list. If the free list is too
+    short, nothing is written. The caller counts pages afterwards and fails."""
     fresh = iter(free_pages.tolist())
     indices: list[int] = []
     for prefix, length, last in zip(

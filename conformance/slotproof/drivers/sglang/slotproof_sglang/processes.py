@@ -45,7 +45,7 @@ RETRACTION: list[dict[str, Any]] = [
 
 @dataclass
 class Template:
-    """Driver's handle on a template: its process and two sockets."""
+    """Driver's handle on a template: the template's process and two sockets."""
 
     pid: int
     channel: Channel
@@ -59,7 +59,7 @@ class Template:
         self.replays.close()
 
     def kill(self) -> None:
-        """Kill the template. Its children die with the template."""
+        """Kill the template. The template's children die, too."""
         self.close()
         try:
             os.kill(self.pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ class Template:
 
 
 class Templates:
-    """Templates of the driver, by shape of configuration. One of them is in use."""
+    """Templates of the driver, keyed by shape of configuration. One is in use."""
 
     def __init__(self) -> None:
         self.channels: dict[str, Template] = {}
@@ -187,8 +187,8 @@ class Templates:
 
     @staticmethod
     def _resync(channel: Channel) -> None:
-        """Read until no old message is left. If a child dies between two commands, two messages
-        come: the report of its death, and the answer to the next command."""
+        """Read and drop old messages. If a child dies between two commands, two messages wait: the
+        report of its death, and the answer to the next command."""
         channel.send({"sync": True})
         while (message := channel.receive()) is not None and "sync" not in message:
             pass
@@ -277,9 +277,9 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
 
 
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
-    """Replay turns until the socket ends. An engine that fails in a replay is not used again.
+    """Replay turns until the socket ends. An engine that fails in a replay is discarded.
 
-    If a replay's process dies, a message may be lost, so no further turn is replayed.
+    If the process of a replay dies, a message may be lost. No further turn is then replayed.
     """
 
     def begin() -> None:
@@ -301,9 +301,9 @@ def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
 
 
 def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "") -> None:
-    """Run the engine until the script ends. An exception of the engine ends the process's work.
+    """Run the engine until the script ends. An engine's exception ends the process's work.
 
-    ``doing``: start of the error message. After a failed replay, the next gets a new fork.
+    ``doing``: start of the error message. After a failed replay, the next replay gets a new fork.
     """
     try:
         engine.run(script)

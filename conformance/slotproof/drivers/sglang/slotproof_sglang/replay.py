@@ -1,4 +1,4 @@
-"""Tokens as an oracle: each turn is replayed alone, as a plain request on an empty cache.
+"""Oracle for tokens: each turn is replayed alone, as a plain request on an empty cache.
 
 A separate process serves the replays. The template forks it before any example, so its scheduler
 has no sessions, no slots and no traces of an example. The prefix tree is flushed after each replay.
@@ -51,7 +51,7 @@ class Replay:
 
     def tokens(self, prompt: list[int], count: int) -> Generator[None, None, list[int] | None]:
         """Return the next ``count`` tokens, up to the first tie. Return None if the engine does not
-        finish the request, or if its tokens prove nothing."""
+        finish the request, or if its attention ignores the window."""
         if self.blind:
             return None
         fields = {"session": None, "rid": RID, "tokens": prompt, "max_new": count, "stop": []}

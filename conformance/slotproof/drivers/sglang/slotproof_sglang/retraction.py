@@ -1,8 +1,8 @@
 """Retraction of one running request by a client's command, using the scheduler's own methods.
 
 With two or more running requests, a test switch of the build makes the next decoding round call
-`retract_decode`. The call retracts the least advanced request, but never the only one in the
-batch. A single request is therefore retracted by a pause in mode `retract`, which ends at once.
+`retract_decode`. `retract_decode` retracts the least advanced request, but not a batch's only
+request. A batch's only request is therefore retracted by a brief pause in mode `retract`.
 """
 
 from __future__ import annotations

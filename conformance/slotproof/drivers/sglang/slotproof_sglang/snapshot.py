@@ -11,7 +11,7 @@ from .messages import outer_rid
 
 
 class Snapshooter:
-    """Builder of one scheduler's snapshots. ``tracker``: facts recorded by no engine object."""
+    """Builder of one scheduler's snapshots. ``tracker``: facts that no engine object has."""
 
     def __init__(self, dialect: Dialect, tracker: Any) -> None:
         self.dialect = dialect
@@ -20,7 +20,7 @@ class Snapshooter:
     def take(self, pages: bool = True) -> dict[str, Any]:
         """Return a snapshot, except the engine's own check and the records of the driver.
 
-        ``pages``: False to leave out lists of pages, if the pool is too large for them.
+        ``pages``: False to leave out the lists of pages of a large pool.
         """
         requests, slots = self.requests(), self.slots()
         shown = {

@@ -13,8 +13,8 @@ draft model and looks for no drafts. Up to 0.5.13 NGRAM has a separate loop (see
 
 A build that reads the KV of a rejected draft therefore samples other tokens.
 
-`paging.Kernel` replaces the one Triton kernel on the path and writes to the same places. Past the
-end of a row, the writes reach the next row.
+`paging.Kernel` replaces the one Triton kernel on the path and writes to the same places. Like the
+Triton kernel, it writes past the end of a row into the next row.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def prepare(config: dict[str, Any]) -> None:
 def _as_on_a_gpu(handle: Callable[[Any], None]) -> Callable[[Any], None]:
     """Wrap a handler and ignore two refusals. Up to 0.5.15 the handler refuses a CPU. It also
     refuses branches with pages above 1 token: they need a special attention backend, but scripted
-    rounds have no branches. The only check that is then skipped concerns data parallelism."""
+    rounds have no branches. One more check is skipped, on data parallelism."""
 
     def handled(args: Any) -> None:
         try:
@@ -170,7 +170,7 @@ class Rounds:
         self.worker.forward_batch_generation = self.forward
 
     def request(self, rid: str, tokens: int) -> None:
-        """Record how many tokens the next round accepts. A later command replaces the number."""
+        """Record how many tokens the next round accepts. A later command overwrites this number."""
         self.wanted[inner_rid(rid)] = tokens
 
     def forward(self, batch: Any, on_publish: Any = None, **kwargs: Any) -> Any:
@@ -200,9 +200,9 @@ class Rounds:
         )
 
     def accepted(self, rid: str, computed: int) -> int:
-        """Return how many tokens a request accepts in its round, at most all drafts and one more.
-        The number was requested, or is derived from the request alone, so that a replay has the
-        same number."""
+        """Return how many tokens a request accepts in its round, at most the drafts and one more.
+        The number is the requested one, or is derived from the request alone, so that replays
+        agree."""
         width = int(self.worker.draft_token_num)
         asked = self.always or self.wanted.pop(rid, 0)
         if not asked:

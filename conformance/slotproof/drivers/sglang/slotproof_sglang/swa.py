@@ -32,7 +32,7 @@ class SwaPool:
         self.window = int(self.tree.sliding_window_size)
 
     def indices(self, full: Iterable[int]) -> list[int]:
-        """Return the index of each token in this pool. A freed token has -1."""
+        """Return the index of each token in this pool. The index of a freed token is -1."""
         mapping = self.allocator.full_to_swa_index_mapping
         wanted = list(full)
         return [int(x) if x > 0 else -1 for x in mapping[wanted].tolist()] if wanted else []
@@ -69,7 +69,7 @@ class SwaPool:
         return pages
 
     def _whole_pages(self, full: list[int]) -> list[int]:
-        """Return the pages that a call of free releases for these tokens. Each page counts once."""
+        """Return the pages that one `free` call releases for the tokens. Each page counts once."""
         size = self.page_size
         touched = sorted({int(x) // size for x in full})
         whole = (page * size + offset for page in touched for offset in range(size))
@@ -85,7 +85,7 @@ class SwaPool:
 
 
 class FullSide:
-    """Full pool of an allocator for two pools. Looks like the allocator of a single pool."""
+    """Full pool of an allocator for two pools. It acts like a single pool's allocator."""
 
     def __init__(self, allocator: Any) -> None:
         self._both = allocator
@@ -158,5 +158,5 @@ class SwaLocks:
 
 
 def marks(receipt: Any) -> Any:
-    """Return the ends of a lock. The ends distinguish two locks of one node."""
+    """Return the ends of a lock. Two locks of one node differ in their ends."""
     return dict(getattr(receipt, "component_lock_uuids", None) or {})

@@ -32,7 +32,7 @@ class Meta:
 
 
 class Tracker:
-    """Records filled by the wrapped methods in an iteration. Taking the snapshot empties them."""
+    """Records filled by the wrapped methods in an iteration. A snapshot empties them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -58,7 +58,7 @@ class Tracker:
         return self.emit(transition, self.meta(req).event_session, req.rid, **params)
 
     def meta(self, req: Any) -> Meta:
-        """Return the record of a request. An unknown request counts as plain."""
+        """Return the record of a request. A request without a record counts as plain."""
         meta = getattr(req, META, None)
         if not isinstance(meta, Meta):
             meta = Meta("plain", None)

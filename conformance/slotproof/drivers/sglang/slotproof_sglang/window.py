@@ -1,4 +1,4 @@
-"""Small model with a sliding window, for builds without a model of this size.
+"""Small model with a sliding window, for builds without a small sliding-window model.
 
 The model is a Llama of two layers. The first layer attends to everything, the second to the last
 `window` tokens and to the token itself. The build chooses the sliding layers by the architecture's
@@ -7,7 +7,7 @@ name, so the driver overrides the choice. Both pools, their allocator and the tr
 | changed | why |
 |---|---|
 | `is_hybrid_swa_model`, `get_hybrid_layer_ids` | Llama is in no release's list |
-| `get_attention_sliding_window_size` | the scheduler reads the window here |
+| `get_attention_sliding_window_size` | the scheduler reads the window's size from this function |
 | `get_key_buffer`, `get_value_buffer` of the sliding layers | `torch_native` reads them with indices of the full pool, so they are returned in the full pool's order |
 | `SGLANG_SWA_EVICTION_INTERVAL=1` | by default the cursor waits for 128 tokens, more than a row has |
 """  # noqa: E501  # a table
@@ -77,7 +77,7 @@ def prepare(config: dict[str, Any]) -> None:
 
 
 def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
-    """Connect attention to its keys. Return one line on wrong pool sizes, or None."""
+    """Connect attention to its keys. If a pool has a wrong size, return one line, else None."""
     if not config["window"]:
         return None
     allocator = scheduler.token_to_kv_pool_allocator

@@ -59,7 +59,7 @@ class Options:
 
     prefix_cache: bool = True
     turns_alone: bool = False
-    """Refuse a turn only for its own length, as vLLM's front end does (README)."""
+    """True to refuse a turn only for its own length, as vLLM's front end does (README)."""
     priority: bool = False
 
 
@@ -79,7 +79,7 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _share_chunks(full: dict[str, Any]) -> None:
-    """Lower ``max_running`` if needed: rounds and prefills of a batch share one chunk of tokens."""
+    """Lower ``max_running`` if needed: all requests of a batch share one chunk of tokens."""
     if drafts.method(full) != "ngram":
         raise UsageError(
             "config.topk: must be 1 with chunks, because no event describes the memory given to a "
@@ -94,7 +94,7 @@ def _share_chunks(full: dict[str, Any]) -> None:
 
 
 def limits() -> dict[str, list[Any]]:
-    """Return, by field, the values that an engine of this build can have."""
+    """Return, for each field, the values that this build can have."""
     possible = dict(LIMITS)
     if not drafts.offered():
         possible["draft"] = [0]
@@ -133,7 +133,7 @@ def block_hash(options: Options) -> Callable[[bytes | None, list[int]], bytes] |
 
 
 class ModelConfig:
-    """Model attributes that the scheduler reads, for a text generator. All others are None."""
+    """Attributes of a text generator that the scheduler reads. All other attributes are None."""
 
     skip_tokenizer_init = True
     is_multimodal_model = False
@@ -220,7 +220,7 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
 
 
 def aborted() -> Any:
-    """Return the build's status for a request that a client has aborted."""
+    """Return the build's status constant for a request that a client has aborted."""
     return importlib.import_module("vllm.v1.request").RequestStatus.FINISHED_ABORTED
 
 

@@ -2,7 +2,7 @@
 
 To vLLM, a session is one request, and a turn is an addition to that request. The clients' view is
 in vLLM's front end (`AsyncLLM`, `OutputProcessor`), outside the scheduler. This module replaces the
-front end. Snapshots take only IDs and the turn in flight from this module.
+front end. From this module, snapshots take only IDs and the turn in flight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ClientRequest:
     tokens: list[int]
     max_new: int
     arrival: float = 0.0
-    """Arrival time. It identifies a session's turn inside the engine's request."""
+    """Arrival time. The time identifies a session's turn inside the engine's request."""
     output: list[int] = field(default_factory=list)
     """Tokens sent to the client so far."""
 
@@ -38,7 +38,7 @@ class Session:
     closed: bool = False
     """True if a client closed the session during a turn. The queued turns run before the close."""
     slot: bool = False
-    """True if a finished turn has left its KV to the session."""
+    """True if the session holds the KV of a finished turn."""
 
     @property
     def closing(self) -> bool:
@@ -65,7 +65,7 @@ class Clients:
         self.sessions: dict[str, Session] = {}
         self.plain: dict[str, ClientRequest] = {}
         self.keys: dict[str, Session | ClientRequest] = {}
-        """Sessions and plain requests, by their ID in the engine."""
+        """Table from an ID in the engine to a session or a plain request."""
         self.opened = 0
 
     def open(self, sid: str) -> Session:
@@ -89,7 +89,7 @@ class Clients:
             del self.plain[of.rid]
 
     def of(self, key: str) -> tuple[str | None, str, Session | None]:
-        """Return the session ID, request ID and session that an engine ID now stands for."""
+        """Return the session ID, request ID and session that an engine's ID refers to now."""
         of = self.keys[key]
         if isinstance(of, ClientRequest):
             return None, of.rid, None

@@ -1,4 +1,4 @@
-"""Content without weights: numbers stand for the results of a model.
+"""Content without weights: plain numbers replace the results of a model.
 
 The KV of a position depends on its token, its position and all earlier KV. A sampled token depends
 on all KV before it. A request that reads a wrong block therefore gets wrong tokens.

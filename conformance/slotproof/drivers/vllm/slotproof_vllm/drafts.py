@@ -1,14 +1,14 @@
 """Speculative rounds: the build's settings, and the number of tokens that a round accepts.
 
-The scheduler is the build's own. Its speculative configuration names no model:
+The scheduler is the build's own. Its speculative configuration names no model.
 
 | `topk` | the build's method | positions allocated past the known tokens |
 |---|---|---|
 | 1 | `ngram`: nothing runs, drafts have no separate KV | the drafts |
 | more | `draft_model`: separate KV, also past the drafts | drafts, and as many lookahead slots |
 
-The runner proposes the drafts of a perfect drafter, then accepts as many tokens as the `accept`
-command says. The drafter's own KV is ignored, because no sampled token depends on it.
+The runner proposes the drafts of a perfect drafter. It accepts as many tokens as the `accept`
+command requests. The drafter's own KV is ignored, because no sampled token depends on it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def method(config: dict[str, Any]) -> str:
 
 
 def speculative_config(config: dict[str, Any]) -> Any:
-    """Return a speculative configuration. It lacks the model that a real start needs."""
+    """Return a speculative configuration. It names no model, although a real start needs one."""
     made = object.__new__(config_class())
     for field in dataclasses.fields(config_class()):
         if field.default_factory is not dataclasses.MISSING:
@@ -64,7 +64,7 @@ def proposals() -> Callable[[dict[str, list[int]]], Any]:
 
 
 class Accepts:
-    """Number of tokens that the rounds of each request accept."""
+    """Number of tokens that each decoding round accepts, for each request."""
 
     def __init__(self, draft: int) -> None:
         self.width = draft + 1
@@ -75,7 +75,7 @@ class Accepts:
         self.wanted[rid] = tokens
 
     def of(self, rid: str, computed: int) -> int:
-        """Return the requested number, else one derived from the request, so that replays agree."""
+        """Return the requested number, or a number that depends on the request alone."""
         asked = self.wanted.pop(rid, 0)
         if not asked:
             asked = 1 + crc32(f"{rid}:{computed}".encode()) % self.width

@@ -1,4 +1,4 @@
-"""One scheduler, stepped by the driver as in `EngineCore.step`: commands in, snapshots out."""
+"""One scheduler, stepped by the driver as in `EngineCore.step`. It returns snapshots."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class Engine:
         return self._snapshot(len(inbox))
 
     def _ahead(self) -> None:
-        """Run one iteration of `EngineCore.step_with_batch_queue`. A batch is scheduled, if
-        possible, before the previous output is processed."""
+        """Run one iteration of `EngineCore.step_with_batch_queue`. If possible, it schedules a
+        batch before it processes the previous batch's output."""
         if self.scheduler.has_requests():
             self.under_way.append(self._launch())
             ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
@@ -243,7 +243,7 @@ class Engine:
             self.watcher.emit("T-CLOSE-DEFER", session)
 
     def _end_session(self, of: Session) -> None:
-        """Abort a turn. The session ends, too, because vLLM treats both as one request."""
+        """Abort a turn. Its session ends, too: for vLLM, both are one request."""
         runs, turns = self.layout.runs(of.key), of.turns()
         self.scheduler.finish_requests(of.key, self.aborted)
         left = self.watcher.left(of.key) if runs else {}

@@ -1,9 +1,9 @@
 """Events, recorded where the engine causes them.
 
 The watcher wraps five methods. `KVCacheManager.allocate_slots` matches or restores, evicts, extends
-or decodes, and inserts, in this order. `KVCacheManager.cache_blocks` inserts tokens that have
-become known. `KVCacheManager.free` releases a request's blocks. The other two are
-`Scheduler._preempt_request` and `BlockPool._maybe_evict_cached_block`.
+or decodes, and inserts, in this order. `KVCacheManager.cache_blocks` inserts tokens once their
+values are known. `KVCacheManager.free` releases a request's blocks. The remaining wrapped methods
+are `Scheduler._preempt_request` and `BlockPool._maybe_evict_cached_block`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Watcher:
         self.evicted = 0
         """Number of tokens evicted from the tree since the start."""
         self.freed: dict[str, tuple[int, dict[str, int]]] = {}
-        """Q and number of unlocked tokens of each request that freed blocks in this iteration."""
+        """Requests that freed blocks in this iteration: Q, and number of tokens unlocked."""
         self.parked: set[str] = set()
         """Requests that are between two chunks of their prompt."""
         self.rows: dict[str, int] = {}
@@ -39,11 +39,11 @@ class Watcher:
         self._given_up = 0
         self._extended: dict[str, Event] = {}
         self._rounds: dict[str, Event] = {}
-        """Events of decoding rounds whose result is not known yet, by request."""
+        """Decoding event of each request whose round has no result yet."""
         self._under_way: dict[str, list[tuple[int, int]]] = {}
-        """Batches in flight by request, each with its number of drafts."""
+        """Batches in flight for each request, each batch with its number of drafts."""
         self._stale: dict[str, list[int]] = {}
-        """Batches that were in flight when their request was preempted, in this iteration."""
+        """Batches in flight when their request was preempted, for preemptions in this iteration."""
         self._preempted: dict[str, Event] = {}
         """Preemption events of requests that have batches in flight."""
         self._scheduled: dict[str, Event] = {}
@@ -51,8 +51,8 @@ class Watcher:
         self._fresh: dict[str, tuple[Event, list[tuple[Any, Any]]]] = {}
         """Insert events of the batch that is being scheduled, each with blocks and hashes."""
         self._never: list[tuple[Event, Event, list[tuple[Any, Any]]]] = []
-        """Insert and preemption events of requests that were preempted after being scheduled, with
-        the blocks that are therefore never filled."""
+        """Insert and preemption events of requests that were scheduled and then preempted, with the
+        blocks that the preemption leaves unfilled."""
         self._install()
 
     def _install(self) -> None:
@@ -113,8 +113,8 @@ class Watcher:
             self.parked.add(key)
 
     def _taken_back(self, shared: Event, preempted: Event, blocks: list[tuple[Any, Any]]) -> None:
-        """Remove the insert event of never filled blocks, if the same batch has reallocated all of
-        them. The event stays if a block still has its hash and can be found."""
+        """Remove the insert event of blocks that were never filled, if the same batch reallocated
+        them all. The event stays if one of the blocks still has its hash."""
         if any(block.block_hash is told for block, told in blocks):
             return
         self.events.pop(self._position(shared))
@@ -131,7 +131,7 @@ class Watcher:
                 self.events.pop(self._position(event))
 
     def sampled(self, batch: Any, key: str, count: int) -> None:
-        """Record that a request sampled tokens. The output of their batch is being processed."""
+        """Record that a request sampled tokens. The caller processes the output of the batch."""
         if id(batch) in self._stale.get(key, ()):
             self._late(key, count)
             return
@@ -173,7 +173,7 @@ class Watcher:
         return True
 
     def _unshared(self, shared: Event, blocks: list[tuple[Any, Any]]) -> None:
-        """Correct an insert event: at a preemption the build removed hashes of unfilled blocks."""
+        """Correct an insert event, because a preemption removed the hashes of unfilled blocks."""
         less = sum(block.block_hash is not told for block, told in blocks) * self.layout.page_size
         shared[3]["q"] -= less
         shared[3]["locked"] -= less
@@ -196,7 +196,7 @@ class Watcher:
     # Wrappers ----------------------------------------------------------------------------
 
     def _allocate(self, original: Any, request: Any, new: int, *args: Any, **kwargs: Any) -> Any:
-        """Record an allocation. Some builds pass cached blocks and lookahead by position."""
+        """Record an allocation. Cached blocks and lookahead may be positional arguments."""
         hit = int(kwargs.get("num_new_computed_tokens", args[0] if args else 0) or 0)
         cached = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
         ahead = int(kwargs.get("num_lookahead_tokens", args[2] if len(args) > 2 else 0))

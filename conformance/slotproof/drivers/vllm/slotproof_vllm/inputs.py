@@ -59,7 +59,7 @@ class Inputs:
 
 
 def importance(key: str) -> int:
-    """Return a priority from 0 (lowest) to 2. It depends on the ID alone, so replays agree."""
+    """Return a priority from 0 (lowest) to 2. It depends only on the ID, so a replay repeats it."""
     return crc32(key.partition("#")[0].encode()) % 3
 
 

@@ -56,7 +56,7 @@ class Layout:
         self.scheduler = scheduler
         self.page_size = page_size
         self.asked: dict[str, int] = {}
-        """Number of positions that were allocated for each request. Recorded by `events.py`."""
+        """Number of positions allocated for each request. Recorded by `events.py`."""
         self.unsure: dict[str, int] = {}
         """Number of each request's drafts in batches with unprocessed output (see `events.py`)."""
         try:
@@ -91,7 +91,7 @@ class Layout:
         return [page(block) for block in queue if block.block_hash is None]
 
     def tree(self) -> list[list[int]]:
-        """Return the pages that can be found by a hash. Each comes with its number of users."""
+        """Return the pages that a lookup by hash can find, each with its number of users."""
         blocks = self.pool.blocks
         return [
             [page(block), block.ref_cnt]
@@ -112,7 +112,7 @@ class Layout:
         return [page(block) for block in self.pool.free_block_queue.get_all_free_blocks()]
 
     def finds(self) -> list[list[int]]:
-        """Return pairs of a prefix's key and a page that the key leads to."""
+        """Return pairs (key of a prefix, page that a lookup of the key returns)."""
         cached: dict[bytes, Any] = self.pool.cached_block_hash_to_block._cache
         return [
             [key_of(key), page(block)]
@@ -165,7 +165,7 @@ class Layout:
         }
 
     def ended(self) -> set[str]:
-        """Return the IDs of finished requests that the model runner has not been told about."""
+        """Return the IDs of requests whose end has not been reported to the model runner."""
         return set(self.scheduler.finished_req_ids)
 
     def runs(self, key: str) -> bool:
@@ -180,7 +180,7 @@ def page(block: Any) -> int:
 
 
 def key_of(block_hash: bytes) -> int:
-    """Return a hash as a number. Some builds append the cache group, which is left out."""
+    """Return a hash as a number, without the cache group that some builds append."""
     return int.from_bytes(block_hash[:6], "big")
 
 
@@ -190,7 +190,7 @@ def pauses(scheduler: Any) -> bool:
 
 
 def pause_state(scheduler: Any, paused: bool) -> Any:
-    """Return the build's pause state. As in mode `keep`, no request is scheduled in a pause."""
+    """Return the build's pause state. A paused engine schedules no request, as in mode `keep`."""
     modules = (vars(inspect.getmodule(base)) for base in type(scheduler).__mro__)
     kind = next(names["PauseState"] for names in modules if "PauseState" in names)
     return kind.PAUSED_ALL if paused else kind.UNPAUSED

@@ -16,7 +16,7 @@ from .engine import Engine, capabilities
 
 
 class Driver(serving.Driver):
-    """Driver of vLLM. It answers the protocol's requests."""
+    """Driver of vLLM. The driver answers the protocol's requests."""
 
     name = "vllm"
 
@@ -31,8 +31,8 @@ class Driver(serving.Driver):
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
-        """Return the capabilities, after a trial of two turns on the build. Raise `UsageError`, in
-        one line, if the build's layout is unknown."""
+        """Try two turns on the build, then return its capabilities. Raise `UsageError`, in one
+        line, if the build's layout is unknown."""
         try:
             self.reset({})
             for command in serving.REHEARSAL:
@@ -76,7 +76,7 @@ def main() -> None:
     """Serve until the end of input."""
     parser = Driver.parser()
     parser.add_argument("--no-prefix-cache", action="store_true", help="do not share blocks")
-    parser.add_argument("--priority", action="store_true", help="draw a priority per request")
+    parser.add_argument("--priority", action="store_true", help="derive priorities from IDs")
     parser.add_argument(
         "--turns-alone", action="store_true", help="let a session outgrow the context"
     )

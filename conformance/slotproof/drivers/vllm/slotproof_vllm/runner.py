@@ -1,7 +1,7 @@
 """Model runner without a model. It applies a `SchedulerOutput` as the build's own runner does.
 
-The runner stores each request's tokens and block table, which it knows from the scheduler's output
-alone. It writes the KV of scheduled tokens to the blocks in the table, and reads all earlier KV
+The runner stores each request's tokens and block table, and learns both only from the scheduler's
+output. It writes the KV of scheduled tokens to the blocks in the table, and reads all earlier KV
 through the table. The KV is a dictionary: (block, offset) → token, position, number.
 """
 
@@ -18,7 +18,7 @@ Stored = tuple[int, int, int]
 """KV at a position: its token, its position, and a number that stands for the KV's value."""
 NOTHING: Stored = (0, -1, 0)
 NONE = -1
-"""Placeholder for a draft that the scheduler does not know or that does not exist."""
+"""Placeholder for a draft that is unknown to the scheduler or does not exist."""
 OTHER = 0
 """Token stored at a rejected position. It is outside the vocabulary."""
 
@@ -56,7 +56,7 @@ class Runner:
         """Requests with rejected positions in the last batch, each with the number rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
-        """Hash of each block, over all tokens whose KV was read or written up to the block end."""
+        """Hash of each block. It covers all tokens up to the block's end, as read or written."""
         self.requests: dict[str, RunnerRequest] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
@@ -103,7 +103,7 @@ class Runner:
                 request.blocks = [*request.blocks, *blocks[0]]
 
     def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
-        """Run known tokens, then drafts until one is rejected. Return the sampled tokens."""
+        """Run known tokens, then drafts up to a rejection. Return the sampled tokens."""
         request = self.requests[key]
         first, end = request.computed, request.computed + count
         base, own = end - len(drafts), iter(request.drafts)
@@ -149,7 +149,7 @@ class Runner:
         return content.read(prefix, self.kv.get(place, NOTHING)[2])
 
     def _hash(self, blocks: list[int], first: int, end: int) -> None:
-        """Hash the blocks filled by positions from ``first`` to ``end``, by their stored tokens."""
+        """Hash the stored tokens of the blocks that positions from ``first`` to ``end`` fill."""
         if self.hashed is None:
             return
         size = self.page_size

@@ -55,8 +55,8 @@ class Snapshooter:
         }
 
     def longest(self, session: Session) -> int:
-        """Return the number of tokens that a session has after all turns sent so far. An unfinished
-        turn counts with its longest answer, less the last token."""
+        """Return the number of tokens that a session has after all turns sent so far. For an
+        unfinished turn, the longest possible answer is counted, less its last token."""
         more = (len(turn.tokens) + turn.max_new - 1 for turn in session.turns())
         return len(self._history(session)) + sum(more)
 
@@ -74,7 +74,7 @@ class Snapshooter:
         }
 
     def _lookup(self) -> dict[str, Any]:
-        """Return the pages that a prefix's hash leads to, and the hashes of stored blocks."""
+        """Return the pages found by each prefix's hash, and the hashes of stored blocks."""
         if not self.shares:
             return {}
         stored = self.runner.hashes.items()
@@ -120,8 +120,8 @@ class Snapshooter:
         }
 
     def _history(self, session: Session) -> list[int]:
-        """Return the tokens that come before a session's next turn: all but the last, which has no
-        KV. During a turn, return the prompt without the turn's own tokens."""
+        """Return the tokens before a session's next turn, without the last token, which has no KV.
+        During a turn, return the prompt without the turn's own tokens."""
         request = self.layout.request(session.key)
         if request is None:
             return []

@@ -19,7 +19,7 @@ DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, EmbeddedDialect, WrapperDi
 
 
 def choose(scheduler: Any) -> Dialect:
-    """Return the dialect of this scheduler. Raise `UsageError`, in one line, if none fits."""
+    """Return the dialect of this scheduler. If no dialect fits, raise `UsageError` in one line."""
     for dialect in DIALECTS:
         if dialect.fits(scheduler):
             return dialect(scheduler)

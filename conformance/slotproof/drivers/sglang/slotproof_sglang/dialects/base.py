@@ -1,6 +1,6 @@
 """Common parts of all layouts, and the interface of a dialect.
 
-The table lists the locations common to all layouts. Each dialect's own table lists differences.
+The table lists the locations common to all layouts. Each dialect's table lists other locations.
 
 | spec | protocol | where |
 |---|---|---|
@@ -50,8 +50,8 @@ class Slot:
 
 
 class Figures(NamedTuple):
-    """Sizes of the prefix tree in each pool, in tokens, as the engine counts. Valid even in the
-    middle of an iteration. Reads no tensor."""
+    """Sizes of the prefix tree in each pool, in tokens, from the engine's own counters. The
+    counters are correct even in the middle of an iteration. Reads no tensor."""
 
     evictable: int
     protected: int
@@ -113,16 +113,16 @@ class Dialect(ABC):
         return self.free.pages()
 
     def free_count(self) -> int:
-        """Return the length of `free_pages`. Reads a tensor only if a free is `deferred`."""
+        """Return the length of `free_pages`. Read a tensor only if a free is `deferred`."""
         return self.free.count()
 
     def deferred(self) -> bool:
-        """Return True if frees wait for the end of a group. Only tensors then show the pages."""
+        """Return True if frees wait for the end of a group: only tensors list these pages."""
         return self.free.deferred()
 
     @property
     def device(self) -> str:
-        """Device of the free list and tables. A read waits for the device, unless it is a CPU."""
+        """Device of the free list and tables. Reads wait for any device but a CPU."""
         return str(self.rows.req_to_token.device)
 
     def available(self) -> int:
@@ -178,7 +178,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def record_of(self, req: Any) -> Kv:
-        """Return the KV record of a running request. A turn may have borrowed it from its slot."""
+        """Return the KV record of a running request. A turn may borrow its slot's record."""
 
     def kv(self, req: Any) -> Kv:
         """Return a request's KV record. During a speculative round, C includes the last token
@@ -227,7 +227,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def borrows(self, req: Any) -> str | None:
-        """Return the session whose slot lends its KV to the request, or None."""
+        """Return the session that owns the slot from which the request borrows KV, or None."""
 
     @abstractmethod
     def grow(self, req: Any, allocated: int, committed: int) -> None:
@@ -239,7 +239,7 @@ class Dialect(ABC):
 
     def accepted(self, session: Any, req: Any, claimed: bool) -> bool:
         """Return True if the queued request is the session's turn, not a rejected turn.
-        ``claimed``: another turn was in flight before."""
+        ``claimed``: True if another turn was in flight before."""
         return self.claimed(session) and not claimed and req.session is session
 
     # Wrapped methods (owner, name) ----------------------------------------------
@@ -263,7 +263,7 @@ class Dialect(ABC):
         """Return the slots with KV."""
 
     def sessions(self) -> dict[str, Any]:
-        """Return the sessions that have slots, except those that :meth:`parts` reported."""
+        """Return the sessions that have slots. Sessions reported by :meth:`parts` are left out."""
         sessions: dict[str, Any] = self.scheduler.session_controller.sessions
         return {
             sid: session
@@ -278,7 +278,7 @@ class Dialect(ABC):
 
     def parts(self, session: Any) -> bool:
         """Return True if a requested close takes effect in the spec now, although a doomed turn
-        without a session delays the engine's close. Snapshots then leave the session out."""
+        without a session delays the engine's close. If True, snapshots leave the session out."""
         if not (self.close_pending(session) and self.claimed(session)):
             return False
         if self.inflight(session) is not None:
@@ -294,7 +294,7 @@ class Dialect(ABC):
         """Return the engine's ID of the turn in flight, or None.
 
         With overlap scheduling, a doomed turn that the engine has not detached holds the session's
-        flag for one more iteration. It runs without its session, so no turn is in flight.
+        flag for one more iteration. Such a session has no turn in flight.
         """
         if not self.claimed(session):
             return None
@@ -306,8 +306,8 @@ class Dialect(ABC):
         return str(turns[0].rid) if turns else ""
 
     def history_place(self, session: Any, new_tokens: dict[str, int]) -> tuple[Any, int, int]:
-        """Return the place of the history's tokens: a request, the number of tokens taken from its
-        prompt, and the number taken from its output."""
+        """Return the place of the history's tokens: a request, and how many tokens of its prompt
+        and of its output belong to the history."""
         if not session.req_nodes:
             return None, 0, 0
         req = next(iter(session.req_nodes.values())).req
@@ -342,7 +342,7 @@ def rounds_ahead(req: Any) -> int:
 
 def swa_dup(dialect: Dialect, q: int, cursor: int, upto: int, change: Figures) -> int:
     """Return how many private sliding-window tokens of [q, upto) an insertion freed, because the
-    tree already had them. These are the tokens from the cursor on, minus the growth of the tree."""
+    tree already had them. The count is all tokens from the cursor on, less the tree's growth."""
     if dialect.swa is None:
         return 0
     return max(0, upto - max(q, cursor)) - change.swa_grown

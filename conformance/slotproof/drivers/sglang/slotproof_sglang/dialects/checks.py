@@ -2,11 +2,11 @@
 
 | | 0.5.10 | 0.5.11, 0.5.12 | 0.5.13 and later |
 |---|---|---|---|
-| where | mixin of the scheduler | the same | `scheduler.invariant_checker` |
-| busy | `self_check_during_busy` | the same | the same |
-| idle | `self_check_during_idle` | `on_idle` | `on_idle` |
-| terms | functions called by the check | `_check_pool_invariant`'s arguments | the same |
-| rows held by slots | `_check_req_pool`, when idle | the same | the same |
+| check's object | the scheduler's mixin | the scheduler's mixin | `scheduler.invariant_checker` |
+| busy check | `self_check_during_busy` | as in 0.5.10 | as in 0.5.10 |
+| idle check | `self_check_during_idle` | `on_idle` | `on_idle` |
+| terms | functions called by the check | arguments of `_check_pool_invariant` | as in 0.5.11 |
+| rows held by slots | `_check_req_pool`, when idle | as in 0.5.10 | as in 0.5.10 |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotproof_driver.usage import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:
-    """Return the object whose methods are the check."""
+    """Return the object that has the methods of the memory check."""
     return getattr(scheduler, "invariant_checker", scheduler)
 
 
@@ -32,7 +32,7 @@ def owner_of(instance: Any, name: str) -> Any | None:
 
 def surround(scheduler: Any, around: Callable[[Any], Any]) -> None:
     """Replace each check of the event loop by ``around(check)``, until the process ends. The idle
-    check has either of two names."""
+    check is called `on_idle` or `self_check_during_idle`."""
     for owner, name in (
         (checker_of(scheduler), "self_check_during_busy"),
         (scheduler, "on_idle"),
@@ -103,7 +103,7 @@ def _watch_pools(owner: Any, probe: Any) -> None:
 
 
 def _watch_terms(owner: Any, probe: Any) -> None:
-    """Record the terms of the oldest check, which adds them up in its own code."""
+    """Record the terms that the check of the oldest builds adds up in its own code."""
     batch_uncached, radix_memory = owner._get_batch_uncached_size, owner._check_radix_cache_memory
 
     def _get_batch_uncached_size(scheduler: Any, batch: Any) -> Any:
@@ -144,6 +144,6 @@ def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
 
 
 def _figures(*terms: Any) -> dict[str, int]:
-    """Return the terms of a pool by name."""
+    """Return a mapping from the name of each term of a pool to its value."""
     names = ("available", "evictable", "protected", "held", "total")
     return dict(zip(names, map(int, terms), strict=True))

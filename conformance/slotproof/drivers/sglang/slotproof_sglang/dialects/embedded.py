@@ -3,13 +3,13 @@
 | protocol | difference from `wrapper.py` |
 |---|---|
 | slots | `UnifiedRadixCache.session.slots[sid]` |
-| slot, request | the same; `last_node` is a node's number, from 0.5.17 on |
+| slot, request | as in `wrapper.py`, but from 0.5.17 on `last_node` is a node's number |
 | slot.E, req.E | `kv.get_evicted_seqlen(SWA)` from 0.5.21 on |
 | tree | `tree_core`, or the cache itself: nodes with `component_data[FULL]` and `[SWA]`, each \
 with its `lock_ref` |
 
-A tree in Rust shows its nodes only from 0.5.22 on (`record.py`). Earlier builds also have a tree in
-Python, which the driver selects.
+A tree in Rust shows its nodes only from 0.5.22 on (`record.py`). Builds before 0.5.22 also have a
+tree in Python, which the driver selects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUST = "sglang.srt.mem_cache.rust_tree_core"
 
 
 def readable_tree() -> None:
-    """Choose the build's Python tree if its Rust tree does not show the nodes."""
+    """Choose the build's Python tree if the build has a Rust tree that does not show its nodes."""
     if importlib.util.find_spec(RUST) is None:
         return
     core: Any = importlib.import_module(f"{RUST}.adapter").RustUnifiedTreeCore

@@ -1,4 +1,4 @@
-"""Layout of 0.5.10: as `wrapper.py`, but sessions have no flag for a turn in flight.
+"""Layout of 0.5.10: similar to `wrapper.py`, but sessions have no flag for a turn in flight.
 
 Differences from `wrapper.py`:
 
@@ -23,7 +23,7 @@ from .wrapper import WrapperDialect
 class FlatDialect(WrapperDialect):
     """Dialect for a `SessionAwareCache` around a radix tree."""
 
-    layout = "SessionAwareCache (no flag for what is in flight)"
+    layout = "SessionAwareCache (no flag for a turn in flight)"
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:

@@ -22,12 +22,12 @@ attached to the session |
 `committed_origin_len`, and the output |
 
 The tree is `tree_core` (Rust or Python), read by `all_values_flatten()`. The Rust core shows no
-locks, so the driver counts them at its `inc_lock_ref` and `dec_lock_ref`. For the check see
-`checks.py`.
+locks, so the driver counts them at its `inc_lock_ref` and `dec_lock_ref`. `checks.py` lists the
+memory checks.
 
 SGLang creates a slot with its first turn's row (`StreamingSession.take`). The slot is flagged
-`publishes_prompt` until the turn's end. The spec creates the slot only then. During the first turn,
-snapshots therefore show the record as the request's own.
+`publishes_prompt` until the turn's end. In the spec, the slot begins to exist at the turn's end.
+During the first turn, snapshots therefore show the record as the request's own.
 """
 
 from __future__ import annotations

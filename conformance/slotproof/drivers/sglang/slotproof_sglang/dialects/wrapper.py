@@ -1,5 +1,5 @@
-"""Layout of 0.5.11 to 0.5.20: a wrapper around the tree. A slot and its turn have equal lengths:
-copies up to 0.5.18, later one shared `kv`.
+"""Layout of 0.5.11 to 0.5.20: a wrapper around the tree. A slot and its turn have equal lengths: up
+to 0.5.18 two copies, later one shared `kv`.
 
 Locations missing in `base.py`:
 
@@ -9,9 +9,9 @@ Locations missing in `base.py`:
 | slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn outside the queue \
 has the same row |
 | slot.row | `slots[s].row` | `req_pool_idx` of the slot, or of its `kv` |
-| slot.C | `slots[s].C` | `kv_committed_len`, likewise |
-| slot.A | `slots[s].A` | `kv_allocated_len`, likewise |
-| slot.Q | `slots[s].Q` | `cache_protected_len`, likewise |
+| slot.C | `slots[s].C` | `kv_committed_len` of the slot, or of its `kv` |
+| slot.A | `slots[s].A` | `kv_allocated_len` of the slot, or of its `kv` |
+| slot.Q | `slots[s].Q` | `cache_protected_len` of the slot, or of its `kv` |
 | slot.E | `slots[s].E` | `swa_evicted_seqlen`, from the `kv` if present |
 | slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, stored in the slot |
 | req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \

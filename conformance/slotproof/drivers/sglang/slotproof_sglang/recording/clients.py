@@ -1,7 +1,7 @@
 """Commands and messages of clients, reduced to what a reader of the log needs.
 
 The recorder stores the facts about open sessions and unanswered requests that later lines need.
-Each new file of the log begins with these facts, for a reader who lacks the earlier files.
+Each new file of the log begins with these facts, so that it can be read without the earlier files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Guards around wrappers. A wrapper that fails can't disturb the server."""
+"""Guards around wrappers. The server keeps running if a wrapper fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Switch:
 
 
 class Once:
-    """Original function, which is called at most once, whatever its wrapper does."""
+    """Original function, with a record of its call: a failing wrapper causes no second call."""
 
     __slots__ = ("called", "error", "original", "result")
 

@@ -1,7 +1,7 @@
 """Files of the log. Only whole lines are written, and the total number of bytes is limited.
 
-`log.jsonl` is written as `log.jsonl.000001`, `log.jsonl.000002`, …. Each file can be judged alone.
-The oldest file is deleted when a new line would exceed the limit.
+`log.jsonl` is written as `log.jsonl.000001`, `log.jsonl.000002`, …. Each file can be validated
+without the others. The oldest file is deleted when a new line would exceed the limit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TooMuch(Exception):
 class Files:
     """Files of a log. Raises `OSError` if a file can't be created or written.
 
-    If files of that name exist, the process ID is added to the name. No recording is overwritten.
+    If the name is taken, the process ID is added to it. No recording is overwritten.
     """
 
     def __init__(self, path: str, most: int, files: int) -> None:

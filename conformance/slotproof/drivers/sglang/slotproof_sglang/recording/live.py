@@ -1,4 +1,4 @@
-"""Parts of the driver, adapted to a server's scheduler, which the driver does not step."""
+"""Parts of the driver, adapted to a server's scheduler, which runs without the driver's steps."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class LiveIntake(Intake):
         self.commands: list[dict[str, Any]] = []
 
     def dispatch(self, original: Any, message: Any) -> Any:
-        """Wrap the dispatch of a client's message. A batch is split up, as in the engine."""
+        """Wrap a message's dispatch. A batch is split into requests, as in the engine."""
         kind = type(message).__name__
         if kind == "BatchTokenizedGenerateReqInput":
             for part in message:

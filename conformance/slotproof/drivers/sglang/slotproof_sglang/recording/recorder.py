@@ -1,9 +1,9 @@
 """Log of a running scheduler, with one line for each iteration.
 
 An iteration ends when the next iteration asks for input. The batch of the ended iteration is then
-the last batch, and the engine's checks have run. Idle iterations leave no line. Lines wait for the
-next state, the next idle iteration, or a maximum number of lines. When the loop ends, for any
-reason, all lines are written.
+the last batch, and the engine's checks have run. Idle iterations leave no line. Lines are written
+at the next state, at the next idle iteration, or when their number reaches a maximum. When the loop
+ends, for any reason, all lines are written.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .settings import SMALL, Settings
 from .tokens import Keyed, Open
 
 VERSION = 3
-HASHED = "only lengths and keyed hashes are recorded: they can be compared, but not read"
-ON_DEVICE = "a read from {} would make the server wait"
+HASHED = "only lengths and keyed hashes are recorded, so tokens can be compared, but not read"
+ON_DEVICE = "the server would have to wait for a read of pages from {}"
 AT_ONCE = 64
 """Largest number of lines not yet written. A state or an idle iteration writes all of them."""
 PAGES = "pages (free list, tree, rows)"
@@ -112,7 +112,7 @@ class Recorder:
         }
 
     def next_file(self) -> None:
-        """Start a new file. Its first lines have all that a reader without earlier files needs."""
+        """Start a new file. The first lines repeat all facts needed from earlier files."""
         began = {
             "file": self.files.number + 1,
             "lines": self.files.lines,
@@ -125,7 +125,7 @@ class Recorder:
     # Iterations -----------------------------------------------------------------
 
     def _begin(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Wrap the loop's request for input. The previous iteration ends with this request."""
+        """Wrap the loop's request for input. The request ends the previous iteration."""
         self.write()
         self.iteration += 1
         return original(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Settings of the recorder, from environment variables."""
+"""Settings of the recorder, read from environment variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Settings:
 
     path: str
     every: int = 1
-    """Number of lines from one recorded state to the next. Events are in every line."""
+    """Number of lines from one recorded state to the next. Every line has its events."""
     pages: bool | None = None
     """True to record free list, tree and rows with each state. None: only for a small pool."""
     tokens: bool = False
