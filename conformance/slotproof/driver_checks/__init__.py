@@ -53,9 +53,9 @@ class Report:
 def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Report:
     """Run every check, and restart a driver that a check broke. Raises :class:`EngineUnusable` if
     the driver does not start."""
-    pipe = Pipe(driver.argv)
+    driver.pipe = Pipe(driver.argv)  # A program that can't be started refuses no hello.
     try:
-        hello = introduced(lambda: _welcome(driver, pipe))
+        hello = introduced(lambda: _welcome(driver))
         if HELLO.misfit(hello) is None:  # An invalid hello is reported by the handshake check.
             driver.capabilities = Capabilities.from_json(hello["capabilities"])
         _choose(driver)
@@ -71,8 +71,8 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         driver.leave()
 
 
-def _welcome(driver: Driver, pipe: Pipe) -> Any:
-    driver.start(pipe)
+def _welcome(driver: Driver) -> Any:
+    driver.greet()
     if not driver.welcome["ok"]:
         raise EngineUnusable(str(driver.welcome.get("error")))
     return driver.welcome.get("result")

@@ -100,13 +100,17 @@ class Driver:
     pipe: Pipe | None = None
     _next: int = 0
 
-    def start(self, pipe: Pipe | None = None) -> Pipe:
-        """Return the running process. Otherwise use ``pipe`` or start one, and send hello."""
+    def start(self) -> Pipe:
+        """Return the running process. If there is none, start one and send hello."""
         if self.pipe is None:
-            self.pipe = pipe or Pipe(self.argv)
-            hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
-            self.welcome = self.welcome or hello
+            self.pipe = Pipe(self.argv)
+            self.greet()
         return self.pipe
+
+    def greet(self) -> None:
+        """Send hello to the running process. The first answer becomes ``welcome``."""
+        hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
+        self.welcome = self.welcome or hello
 
     def again(self) -> Pipe:
         """Restart the driver."""

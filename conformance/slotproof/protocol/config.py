@@ -256,6 +256,6 @@ def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
     wanted = [name for name in names or () if not NUMBERED.fullmatch(name)]
     for name in wanted:
         if name not in known:
-            names = f"there are: {', '.join(known)}; for several, repeat the option"
-            raise BadConfig(f"unknown configuration {name!r}; {names}")
+            choices = f"there are: {', '.join(known)}; for several, repeat the option"
+            raise BadConfig(f"unknown configuration {name!r}; {choices}")
     return {name: known[name] for name in wanted}

@@ -12,9 +12,12 @@ from slotproof.reports.trace import load_trace
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
+each_document = pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each_document
 def test_links_resolve(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
     local = [link for link in links if "://" not in link]
@@ -37,7 +40,7 @@ def test_findings_have_states_and_the_matrix_has_none() -> None:
     assert of_matrix and not any(load_trace(path).states for path in of_matrix)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each_document
 def test_no_wrapped_line_is_a_heading(path: Path) -> None:
     """The site turns a line that begins with `#123` into a heading."""
     assert re.findall(r"^ {0,3}#+\d.*", path.read_text(), re.MULTILINE) == []
