@@ -62,15 +62,15 @@ class Part:
     """False for a part skipped by ``--changed``."""
 
     def files(self, root: Path = ROOT) -> Iterator[Path]:
-        """Yield the part's files: its inputs, and the versions of the installed packages."""
+        """Yield the part's files: its inputs, and the versions of the installed packages.
+
+        Files that git ignores are left out: a clean clone has none of them.
+        """
+        kept = _not_ignored(root)
         for pattern in (*self.inputs, "constraints.txt"):
             for path in sorted(root.glob(pattern)):
                 inside = path.rglob("*") if path.is_dir() else [path]
-                yield from (
-                    file
-                    for file in sorted(inside)
-                    if file.is_file() and "__pycache__" not in file.parts
-                )
+                yield from (file for file in sorted(inside) if file in kept and file.is_file())
 
     def fingerprint(self, root: Path = ROOT) -> str:
         digest = hashlib.sha256()
@@ -83,6 +83,13 @@ class Part:
     def whole(self) -> bool:
         """True if the environment does not reduce the part."""
         return all(os.environ.get(name, value) == value for name, value in self.settings.items())
+
+
+def _not_ignored(root: Path) -> set[Path]:
+    """Return the files that a commit of everything in ``root`` would contain."""
+    listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(listed, cwd=root, check=True, capture_output=True, text=True).stdout
+    return {root / name for name in names.split("\0") if name}
 
 
 def pytest_of(*arguments: str) -> tuple[str, ...]:

@@ -275,7 +275,7 @@ class EngineSpec:
         if self.text != family:
             if self.python is not None:
                 raise EngineUnusable(
-                    f"{self.text} has its own environment; to choose another: "
+                    f"{self.text} has its own environment; to test another one: "
                     f"--engine {family}@{self.python}"
                 )
             entry = of_release(self.text)

@@ -95,7 +95,7 @@ def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
         text = f"there is no {entry.name} in the package index for this Python and machine"
         raise EnvironmentProblem(f"{text}; {hint}")
     _must(entry.engine, done)
-    complain(f"making the environment of {entry.name} in {store.folder}, once")
+    complain(f"making the environment of {entry.name} in {store.folder}. Later runs reuse it")
     _must(entry.engine, _uv(store, *wheel, entry.name))
     if recipe.keeps:  # Most of a wheel is GPU kernels, which are deleted.
         for path in (entry.site / entry.engine).rglob("*"):

@@ -137,7 +137,7 @@ CLAUSES = {
     "INV-ROWS-STEP.req": "A request with KV moved to another row",
     "INV-ALIGN-STEP.full": "The change in free tokens is not a multiple of the page size",
     "INV-ALIGN-STEP.swa": "The change in free window tokens is not a multiple of the page size",
-    "INV-ALIGN-STEP.reuse": "A reused prefix ends inside a page, against the engine's profile",
+    "INV-ALIGN-STEP.reuse": "A reused prefix ends inside a page. The engine's profile forbids this",
     "INV-INFLIGHT-STEP.clears": "A session lost its turn in flight, and the turn continues",
     "INV-INFLIGHT-STEP.keeps": "Another turn replaced the turn in flight",
     "INV-INFLIGHT-STEP.defers": "A close was deferred, although no turn was in flight",

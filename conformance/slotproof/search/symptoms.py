@@ -50,7 +50,7 @@ class Symptoms:
 
     @property
     def seen(self) -> frozenset[str]:
-        """Broken clauses about pages, rows, tokens or answers, but no formulas of the state."""
+        """Broken clauses about pages, rows, tokens or answers: no formulas of the state."""
         return frozenset(clause for clause in self.clauses if not _stated(clause))
 
     @property

@@ -65,7 +65,7 @@ def edited(source: Path, target: Path, **meta: Any) -> Path:
         (["run", "--engine", "cmd:/no/such/driver"], "can't start /no/such/driver"),
         (["run", "--engine", f"cmd:{sys.executable} -c 1"], "the driver does not start"),
         (["run", "--engine", "reference@cuda:99", *SMALL], "device 'cuda:99' can't be used"),
-        (["run", "--engine", "sglang==0.5.23@p"], "has its own environment; to choose another"),
+        (["run", "--engine", "sglang==0.5.23@p"], "has its own environment; to test another one"),
         (["run", "--engine", "reference-transformer:nobody"], "there is no mutant 'nobody'"),
         (["run", "--profile", "lmdeploy"], "unknown profile 'lmdeploy'; there are: reference"),
         (["run", "--config", "p3"], "unknown configuration 'p3'; there are: p1, "),

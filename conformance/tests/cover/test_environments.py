@@ -385,7 +385,8 @@ def test_create_list_remove(store: Store, cli: Any, capfd: pytest.CaptureFixture
     assert status(["env", "create", "tiny==1.1.0"]) == 0
     out, err = capfd.readouterr()
     assert out.startswith("tiny==1.1.0  0 MB  ") and "/tiny-1.1.0  (" in out
-    assert err == f"slotproof: making the environment of tiny==1.1.0 in {folder}, once\n"
+    said = f"making the environment of tiny==1.1.0 in {folder}. Later runs reuse it"
+    assert err == f"slotproof: {said}\n"
     made = cli.json(["env", "create", "tiny==1.0.0", "--json"])
     assert (made["name"], made["release"]) == ("tiny==1.0.0", "1.0.0") and made["seconds"] >= 0
     assert status(["env", "create", "tiny==1.0.0"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def test_inputs_of_a_part_are_there(name: str) -> None:
 
 def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
     part = Part((), inputs=("a", "*.txt"))
-    (tmp_path / "a" / "__pycache__").mkdir(parents=True)
+    subprocess.run(("git", "init", "--quiet"), cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text("cache/\n")
+    (tmp_path / "a" / "cache").mkdir(parents=True)
     seen = {part.fingerprint(tmp_path)}
     for name, text in (
         ("a/b.py", "1"),
@@ -61,7 +64,7 @@ def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         seen.add(part.fingerprint(tmp_path))
     assert len(seen) == 6
-    (tmp_path / "a" / "__pycache__" / "b.pyc").write_text("x")
+    (tmp_path / "a" / "cache" / "b").write_text("x")
     (tmp_path / "a.py").write_text("of nobody")
     assert part.fingerprint(tmp_path) in seen
 

@@ -272,7 +272,7 @@ class Dialect(ABC):
         }
 
     def branches(self, sid: str) -> bool:
-        """Return True if a session has no slot. Each of its turns then has its whole prompt."""
+        """Return True if a session has no slot. Each of its turns then carries its whole prompt."""
         session = self.scheduler.session_controller.sessions.get(sid)
         return session is not None and not session.streaming
 
