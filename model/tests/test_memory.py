@@ -28,6 +28,7 @@ from slotproof_model.spec.memory import (
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.state import slot
 from slotproof_model.spec.transitions import TRANSITIONS
+from tests.telling import whole
 
 NO_LOCK = {"locked": 0, "swa_locked": 0}
 NO_UNLOCK = {"u": 0, "swa_u": 0}
@@ -40,12 +41,13 @@ class Hand:
         tokens = 100 // page * page
         second = tokens if window else 0
         self.world = World(
-            Constants(page, tokens, window, PROFILES[profile]),
+            Constants(page, tokens, window, PROFILES[profile], slack=4),
             [tokens, tokens, 0, 0, second, second, 0, 0, 3, 3],
         )
 
     def do(self, transition: str, **params: int) -> Hand:
         rid = None if transition in ("T-OPEN", "T-CLOSE", "T-REAP", "T-DISCARD") else "r"
+        params = whole(transition, self.world.vector("s"), params)
         assert self.world.apply(transition, "s", rid, params) == []
         assert list(self.world.violations()) == [], transition
         return self
@@ -57,7 +59,7 @@ class Hand:
         self.do("T-INSERT", q=4, dup=0, swa_dup=0, locked=4, swa_locked=4 * self.swa, swa_u=0)
         for _ in range(6):
             self.do("T-DECODE", d=1, k=1)
-        return self.do("T-SAVE", F=7)
+        return self.do("T-SAVE")
 
     def put(self, **values: int) -> Hand:
         """Set a slot with these lengths, with its memory taken, before T-SUBMIT."""
@@ -190,10 +192,10 @@ def test_trim_caps_the_cursor_too() -> None:
     """T-SAVE (#22897, #22900): prompt 26, finished 12, C = 40, A = 44, E = 42: the cut is 38."""
     hand = Hand(window=1).do("T-OPEN").do("T-SUBMIT", new=26).do("T-MATCH", m=0, **NO_LOCK)
     hand.do("T-EXTEND", t=26, sampled=1, row=0)
-    hand.do("T-DECODE", d=18, k=17).do("T-SWA-ADVANCE", e=42)
+    hand.do("T-DECODE", d=18, k=17, told=11).do("T-SWA-ADVANCE", e=42)
     assert hand.turn() == (43, 44, 0, 42)
     assert hand.swa_figures == (98, 0, 0, 0, 2)
-    hand.do("T-SAVE", F=12)
+    hand.do("T-SAVE")
     assert hand.slot() == (38, 38, 0, 38)
     assert hand.figures == (62, 0, 0, 38, 0)
     assert hand.swa_figures == (100, 0, 0, 0, 0)
@@ -219,6 +221,7 @@ def test_plain_finish_leaves_the_tree_only() -> None:
         ("T-DECODE", {"d": 4, "k": 1}),
         ("T-PLAIN-FINISH", {"q": 4, "dup": 1, "swa_dup": 0, **NO_UNLOCK}),
     ):
+        params = whole(transition, hand.world.vector("/p"), params)
         assert hand.world.apply(transition, None, "p", params) == []
     assert hand.figures == (97, 3, 0, 0, 0)
     assert hand.world.pools[INDEX["rows.free"]] == 3

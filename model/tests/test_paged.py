@@ -36,7 +36,7 @@ class Hand(Paged):
         size = self.size
         self.ok("T-PLAIN-SUBMIT", who, prompt=prompt)
         self.ok("T-MATCH", who, m=0)
-        self.ok("T-EXTEND", who, t=prompt, sampled=1, row=row)
+        self.ok("T-EXTEND", who, t=prompt, sampled=1, told=1, row=row)
         self.ok("T-PLAIN-FINISH", who, q=(prompt - 1) // size * size)
 
     def running(
@@ -45,7 +45,7 @@ class Hand(Paged):
     ) -> None:  # fmt: skip
         """Match these pages of the tree, and prefill one token more."""
         self.match(who, path, u, swa, swa_u)
-        self.ok("T-EXTEND", who, t=len(path) * self.size + 1, sampled=1, row=row)
+        self.ok("T-EXTEND", who, t=len(path) * self.size + 1, sampled=1, told=1, row=row)
 
     def match(
         self, who: str, path: list[int], u: int, swa: list[int] | None = None, swa_u: int = 0
@@ -81,7 +81,7 @@ def three() -> Hand:
     hand.running("b", [a], 1, 0)
     hand.running("c", longer, 2, 1)
     hand.running("S", [a], 0, 2)
-    hand.ok("T-SAVE", "S", F=1)
+    hand.ok("T-SAVE", "S")
     return hand
 
 
@@ -110,7 +110,7 @@ def test_a_lock_that_nobody_drops_is_not_hidden_by_sharing() -> None:
     hand.running("b", [a], 1, 0)
     hand.running("c", [a], 0, 1)
     hand.running("S", [other], 1, 2)
-    hand.ok("T-SAVE", "S", F=1)
+    hand.ok("T-SAVE", "S")
     said = hand.step("T-CLOSE", "S", u=0)
     assert said == ["T-CLOSE [full] / choice.last_pin", "INV-PIN.full"]
 
@@ -122,7 +122,7 @@ def test_the_window_of_a_running_request_stays_locked() -> None:
     full, swa = hand.tree(), hand.tree("swa")
     hand.running("b", full, 1, 0, swa, 1)
     hand.running("S", full, 0, 1, swa, 0)
-    hand.ok("T-SAVE", "S", F=1)
+    hand.ok("T-SAVE", "S")
     said = hand.step("T-CLOSE", "S", u=0, swa_u=1)
     assert said == ["T-CLOSE [swa] / choice.last_pin", "INV-PIN.swa"]
 
@@ -161,7 +161,7 @@ def test_an_insert_points_to_the_trees_copy() -> None:
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
-        hand.ok("T-EXTEND", who, t=3, sampled=1, row=row)
+        hand.ok("T-EXTEND", who, t=3, sampled=1, told=1, row=row)
     hand.ok("T-INSERT", "b", q=2, locked=2)
     first, second = hand.tree()
     hand.ok("T-INSERT", "c", hand.at([first, second]), q=2, dup=2)
@@ -177,7 +177,7 @@ def test_an_insert_that_keeps_pointing_to_its_own_pages_is_seen() -> None:
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
-        hand.ok("T-EXTEND", who, t=3, sampled=1, row=row)
+        hand.ok("T-EXTEND", who, t=3, sampled=1, told=1, row=row)
     hand.ok("T-INSERT", "b", q=2, locked=2)
     said = hand.step("T-INSERT", "c", q=2, dup=2)
     assert "T-INSERT [full] / choice.found" in said

@@ -33,7 +33,7 @@ from slotproof_model.spec.expr import (
     variables,
 )
 from slotproof_model.spec.invariants import INVARIANTS
-from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
+from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot, this_step
 from slotproof_model.spec.transitions import T_RESTORE, TRANSITIONS
 from slotproof_model.text.idioms import KINDS, PHASES
 from slotproof_model.text.lifecycle import lifecycles
@@ -205,7 +205,7 @@ def over_pages(expr: Expr) -> bool:
     return not _PAGE.isdisjoint(name.rstrip("'") for name in variables(expr))
 
 
-_NAMES = (*LAYOUT, *_PARAMS, *sorted(_PAGE))
+_NAMES = (*LAYOUT, *_PARAMS, *sorted(_PAGE), *(var.name for var in this_step))
 
 
 @settings(max_examples=25, derandomize=True, deadline=None, phases=[Phase.generate])
@@ -224,14 +224,14 @@ def test_every_formula_reads_back(now: bytes, later: bytes, page_size: int) -> N
     values = {symbol(name): value for name, value in before.items()}
     values |= {symbol(name) + "'": value for name, value in after.items()}
     scope = {"v": v, "w": w, "p": p}
-    # Evaluate has no pages, so page variables get these values.
-    of_page = {var.name: Const(before[var.name]) for var in (*PAGE, *LINE)}
+    # Evaluate has no pages and no step, so their variables get these values.
+    of_page = {var.name: Const(before[var.name]) for var in (*PAGE, *LINE, *this_step)}
     for term in named():
         plain = source(substitute(term.expr, dict(of_page)), page_size)
         values[term.name] = eval(plain, dict(scope))
         values[term.name + "'"] = eval(plain, {"v": w, "p": p})
     for name, formula_ in FORMULAS.items():
-        expr = substitute(formula_, dict(of_page)) if over_pages(formula_) else formula_
+        expr = substitute(formula_, dict(of_page))
         if over_pages(formula_) and any(name.endswith("'") for name in variables(formula_)):
             continue  # Across a step: no page afterwards.
         shown = formula(formula_, written_out=name in values)
@@ -261,7 +261,7 @@ def test_transition_says_everything() -> None:
 
 
 def test_every_variable_has_words() -> None:
-    names = {var.name for var in (*STATE, *FRAME, *PAGE, *LINE, *CONFIG)}
+    names = {var.name for var in (*STATE, *FRAME, *PAGE, *LINE, *CONFIG, *this_step)}
     assert set(WORDS) == names
 
 

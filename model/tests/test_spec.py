@@ -109,7 +109,7 @@ def test_every_invariant_says_what_is_checked(id_: str) -> None:
     known = {
         *LAYOUT,
         *(f"{name}'" for name in LAYOUT),
-        *(var.name for var in (*state.PAGE, *state.LINE)),
+        *(var.name for var in (*state.PAGE, *state.LINE, *state.this_step)),
     }
     for name, expr in invariant.conjuncts.items():
         assert expr.sort is Sort.BOOL, name
@@ -189,4 +189,4 @@ def test_the_spec_can_be_read_in_an_hour() -> None:
         text = inspect.getsource(module)
         read = [node for node in ast.parse(text).body if not isinstance(node, ast.ImportFrom)]
         lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
-    assert lines <= 1_410
+    assert lines <= 1_600

@@ -194,8 +194,8 @@ def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:
     [
         # A turn for a closing session.
         (_part(t.T_SUBMIT, "open", state.session.open), "INV-INFLIGHT-STEP.closes"),
-        # A history with unsampled tokens.
-        (_part(t.T_SAVE, "F", t.F >= 0), "INV-HISTORY.sampled"),
+        # An answer with tokens that no step reported.
+        (_part(t.T_DECODE, "told", t.told >= 0), "INV-TOKENS.told"),
         # An unlock of more than the slot had locked.
         (_part(t.T_DISCARD, "u", (t.u >= 0) & is_aligned(t.u)), "INV-LOCK-STEP.falls"),
         # A cursor without a sliding window.

@@ -110,8 +110,11 @@ class Draw:
                 return min(rng.randint(0, max(0, room)), 1 if id_ == "T-LAUNCH" else room)
             case "e":
                 return self.pages(self["req.C"] - self["config.window"])
-            case "F":
-                return rng.randint(0, self["req.output"])
+            case "told":
+                reported = drawn.get("sampled", drawn.get("k", 0))
+                return reported if rng.random() < 0.9 else rng.randint(0, reported)
+            case "at":
+                return known
             case "q":
                 most = min(self["req.C"], known) - self["req.Q"]
                 return self["req.Q"] + self.pages(most)

@@ -35,7 +35,7 @@ def running(world: World) -> None:
     """Run turn 1: 4 tokens of prompt prefilled, one token sampled."""
     assert submit(world) == []
     assert world.apply("T-MATCH", "s", "r", {"m": 0, "locked": 0, "swa_locked": 0}) == []
-    assert world.apply("T-EXTEND", "s", "r", {"t": 4, "sampled": 1, "row": 0}) == []
+    assert world.apply("T-EXTEND", "s", "r", {"t": 4, "sampled": 1, "told": 1, "row": 0}) == []
 
 
 def test_an_unknown_transition_is_a_problem(world: World) -> None:
@@ -88,10 +88,10 @@ def test_lengths_that_an_event_claims_are_compared(world: World, name: str) -> N
     """INV-STEP.state: of the turn's KV right after the transition."""
     running(world)
     claims = {"C": 5, "A": 5, "Q": 0, "E": 0}
-    assert world.apply("T-DECODE", "s", "r", {"d": 1, "k": 1, **claims}) == []
+    assert world.apply("T-DECODE", "s", "r", {"at": 5, "d": 1, "k": 1, "told": 1, **claims}) == []
     wrong = {"C": 6, "A": 6, "Q": 0, "E": 0}
     wrong[name] += 3
-    (problem,) = world.apply("T-DECODE", "s", "r", {"d": 1, "k": 1, **wrong})
+    (problem,) = world.apply("T-DECODE", "s", "r", {"at": 6, "d": 1, "k": 1, "told": 1, **wrong})
     assert (problem.invariant, problem.conjunct) == ("INV-STEP", "state")
     want = wrong[name] - 3
     assert problem.detail == f"req.{name} is {wrong[name]} after T-DECODE, the spec says {want}"
@@ -100,7 +100,7 @@ def test_lengths_that_an_event_claims_are_compared(world: World, name: str) -> N
 def test_lengths_claimed_without_a_turn_are_the_slots(world: World) -> None:
     """INV-STEP.state: after T-SAVE the slot has the KV."""
     running(world)
-    (problem,) = world.apply("T-SAVE", "s", "r", {"F": 1, "C": 5})
+    (problem,) = world.apply("T-SAVE", "s", "r", {"C": 5})
     assert problem.detail == "slot.C is 5 after T-SAVE, the spec says 4"
 
 

@@ -19,6 +19,7 @@ from slotproof_model.spec.state import (
     NO_ROW,
     RUNNING,
     Kv,
+    answered,
     config,
     held,
     known,
@@ -119,7 +120,7 @@ def _restored(left: t.Cut) -> Spec:
 
 
 def _merged_save() -> Spec:
-    left = merged_cut(req, req.prompt + t.F)
+    left = merged_cut(req, answered)
     effect = {**t.T_SAVE.effect, **t.cut_lengths(slot, left)}
     return changed(replace(t.T_SAVE, memory=(left.memory,), effect=effect))
 

@@ -71,7 +71,8 @@ class Bounds:
 
     @property
     def constants(self) -> Constants:
-        return Constants(self.page_size, self.width, self.window, PROFILES[self.profile])
+        slack = max(1, self.draft)
+        return Constants(self.page_size, self.width, self.window, PROFILES[self.profile], slack)
 
     @property
     def pools(self) -> Values:
@@ -86,15 +87,17 @@ class Bounds:
         """
         if name.startswith("swa_") and not self.window:
             return (0,)
+        overlap = PROFILES[self.profile].choices["overlap"]
         one_by_one: dict[str, Sequence[int]] = {
             "row": (0,),  # rows are interchangeable: every actor's row is 0
             "new": self.new,
             "prompt": self.prompt,
-            "sampled": (0, 1),
+            "sampled": range(max(1, self.draft) + 1),
             "t": range(self.width + 1),
             "d": range(self.draft + 1) if self.draft else (1,),
-            "k": range(self.draft + 1) if self.draft else (1,),
-            "F": range(self.output + 1),
+            "k": range(self.draft + 1) if self.draft else (0, 1) if overlap else (1,),
+            "told": range(self.output + 1),
+            "at": range(self.width + 1),
         }
         return one_by_one.get(name) or range(0, self.tokens + 1, self.page_size)
 

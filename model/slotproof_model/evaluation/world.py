@@ -43,6 +43,8 @@ class Constants:
     width: int
     window: int
     profile: Profile
+    slack: int = 1
+    """Positions that a decoding round may allocate past the KV that it computes."""
 
     @property
     def vector(self) -> Values:
@@ -57,7 +59,9 @@ class Constants:
             abort_publishes=int(choices["abort_publishes"]),
             overlap=int(choices["overlap"]),
             loan_publishes=int(choices["loan_publishes"]),
+            drops_last=int(choices["drops_last"]),
             keeps_slack=int(choices["keeps_slack"]),
+            slack=self.slack,
         )
 
 

@@ -180,8 +180,8 @@ def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
 # Transitions -------------------------------------------------------------------------
 
 _DOMAINS = {
-    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "row": "Lines", "t": "0 .. width",
-    "d": "Drafts", "k": "Drafts", "F": "0 .. MaxOutput",
+    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "told": "{0, 1}", "row": "Lines",
+    "t": "0 .. width", "at": "0 .. width", "d": "Drafts", "k": "Drafts",
 }  # fmt: skip
 
 
@@ -337,6 +337,7 @@ class Bounds:
             "W": self.window,
             "width": self.width,
             "reserve": self.reserve,
+            "slack": 1,
             "full_total": total,
             "swa_total": total if self.window else 0,
             "rows_total": self.rows,

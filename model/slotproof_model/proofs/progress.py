@@ -1,11 +1,12 @@
-"""Progress: from every state, some sequence of steps runs any waiting request that would fit alone.
+"""Progress: from every state, some sequence of steps answers any waiting request that fits alone.
 
 The proof uses a rank. While any actor has KV or a slot, or the tree has an unlocked page, some
 *helper* step of some actor is enabled and lowers the rank. The rank counts, in order of weight:
 requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
-zero all memory is free, and the waiting request can be matched and prefilled. Each part of this
-argument is an obligation (:func:`tasks_of`) about one arbitrary actor and its frame, and so holds
-for any number of actors. Only the argument that the order is well-founded is informal.
+zero all memory is free, and the waiting request can be matched and prefilled. Token by token, it
+then gets its answer, and it ends. Each part of this argument is an obligation (:func:`tasks_of`)
+about one arbitrary actor and its frame, and so holds for any number of actors. Only the arguments
+that the order is well-founded and that the tokens can be counted are informal.
 
 ``slotproof prove`` proves that a helper preserves the invariants of all actors.
 """
@@ -13,7 +14,7 @@ for any number of actors. Only the argument that the order is well-founded is in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slotproof_model.proofs.obligations import Goal, Result, Task, own_facts, primed
 from slotproof_model.proofs.prove import Prover, Vacuity
@@ -37,6 +38,7 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.state import (
     MATCHED,
     WAITING,
+    answering,
     begun,
     config,
     full,
@@ -102,15 +104,25 @@ def less(now: Mapping[str, Expr], before: Mapping[str, Expr]) -> Expr:
 
 # Waiting requests ----------------------------------------------------------------------
 
+answer = Var("answer.length")
+"""Number of output tokens of the waiting request's whole answer."""
+_needed: Expr = req.prompt + answer - 1
+"""Number of positions that need KV. The last token of an answer needs none."""
+_fits: dict[str, Expr] = {
+    "fits": ceil_page(_needed) <= full.total,
+    "fits_window": implies(config.swa, ceil_page(_needed) <= swa.total),
+    "width": _needed <= config.width,
+}
 ADMISSIBLE: dict[str, Expr] = {
     "waits": req.phase == WAITING,
     "something": known >= 1,
-    "fits": ceil_page(known) <= full.total,
-    "fits_window": implies(config.swa, ceil_page(known) <= swa.total),
-    "width": known <= config.width,
+    "answering": answering,
+    "more": req.output < answer,
+    **_fits,
     "row": rows.total >= 1,
 }
-"""Conditions for a waiting request that would fit alone. Progress means: the request can run."""
+"""Conditions for a waiting request that would fit alone with its answer. Progress means: the
+request can be answered."""
 
 
 # Helper steps --------------------------------------------------------------------------
@@ -126,12 +138,15 @@ class Helper:
     """Parameters fixed by the proof. An unlock's ``u`` is not fixed: the tree chooses it."""
 
 
+_ONE_MORE_TOKEN: dict[str, Expr] = {"at": known, "k": lift(0), "sampled": lift(1), "told": lift(1)}
 _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
-    ("T-RESULT", behind, {"k": lift(0), "sampled": lift(1)}),
+    ("T-RESULT", behind & answering, _ONE_MORE_TOKEN),
     ("T-REFUSE", req.phase == MATCHED, {}),
-    ("T-RETRACT", is_turn & begun & ~behind & config.retract_keeps, {}),
-    ("T-RETRACT-WIPE", is_turn & begun & ~behind & ~config.retract_keeps, {}),
-    ("T-PLAIN-RETRACT", is_plain & begun & ~behind, {}),
+    ("T-RETRACT", is_turn & begun & ~behind & answering & config.retract_keeps, {}),
+    ("T-RETRACT-WIPE", is_turn & begun & ~behind & answering & ~config.retract_keeps, {}),
+    ("T-PLAIN-RETRACT", is_plain & begun & ~behind & answering, {}),
+    ("T-SAVE", is_turn & ~behind & ~answering, {}),
+    ("T-PLAIN-FINISH", is_plain & ~behind & ~answering, {"q": req.Q, "dup": lift(0), "swa_dup": lift(0)}),
     ("T-DISCARD", slot.holding & ~has_kv, {}),
 )
 HELPERS = tuple(helper[0] for helper in _HELPERS)
@@ -140,7 +155,8 @@ DISCARD = "T-DISCARD"
 """Some engines discard a slot only for its own turn. The theorem also needs discards that free
 memory for another request."""
 EVICT, MATCH, EXTEND = "T-EVICT", "T-MATCH", "T-EXTEND"
-STEPS = (*HELPERS, EVICT, MATCH, EXTEND)
+ENDS = ("T-SAVE", "T-PLAIN-FINISH")
+STEPS = (*HELPERS, EVICT, MATCH, EXTEND, "T-DECODE", "T-LAUNCH")
 """All transitions used by the proof."""
 
 
@@ -220,7 +236,7 @@ def tasks_of(
     end = tuple(Goal(f"END.{name}", expr == 0) for name, expr in RANK.items())
     yield Task(NAME, "end", {**base, **nobody, **tree}, {}, end)
     zero = {f"rank.zero.{name}": expr == 0 for name, expr in RANK.items()}
-    yield from _running(spec, {**base, **waiting, **zero})
+    yield from _answering(spec, base, {**base, **waiting, **zero}, profile)
 
 
 def _possible(transition: Transition, profile: str | None) -> bool:
@@ -281,26 +297,76 @@ def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[T
     )
 
 
-def _running(spec: Spec, hypotheses: dict[str, Expr]) -> Iterator[Task]:
-    """Yield the tasks: with empty pools the request matches nothing and prefills its prompt."""
-    match, extend = spec.transitions[MATCH], spec.transitions[EXTEND]
-    nothing = {f"param.{name}": lift(0) for name in match.names}
-    matched = {name: substitute(expr, nothing) for name, expr in match.full_effect.items()}
-    enabled = _enabled(spec, MATCH, dict.fromkeys(match.names, lift(0)))
-    yield Task(NAME, MATCH, hypotheses, {}, tuple(enabled))
+_ANSWERS: dict[str, Expr] = {
+    "runs": req.phase == state.RUNNING,
+    "answering": answering,
+    "length": (req.output >= 1) & (req.output <= answer),
+    "computed": (known - 1 == req.C) & (req.A == req.C),
+    "private": (req.Q == 0) & (req.rounds == 0),
+    "no_slot": ~slot.holding,
+    "tree": conj(*(pool.evictable + pool.protected == 0 for pool in (full, swa))),
+    **_fits,
+}
+"""State of the request between two tokens of its answer, alone in the engine."""
+
+
+@dataclass(frozen=True)
+class _Path:
+    """Consecutive steps of the request, alone in the engine."""
+
+    spec: Spec
+    goals: tuple[Goal, ...] = ()
+    after: Mapping[str, Expr] = field(default_factory=dict)
+
+    def then(self, id_: str, **params: Expr | int) -> _Path:
+        """Add a step. Its guard must hold, and its effect follows the effects before."""
+        values = {f"param.{name}": lift(value) for name, value in params.items()}
+        step = self.spec.transitions[id_]
+        guard = {n: substitute(expr, values) for n, expr in step.full_guard.items()}
+        effect = {n: substitute(expr, values) for n, expr in step.full_effect.items()}
+        goals = [Goal(f"ENABLED.{n}", substitute(e, dict(self.after))) for n, e in guard.items()]
+        new = {n: substitute(e, dict(self.after)) for n, e in effect.items()}
+        return _Path(self.spec, (*self.goals, *goals), {**self.after, **new})
+
+    def task(self, name: str, hypotheses: dict[str, Expr], goals: Mapping[str, Expr]) -> Task:
+        ends = (Goal(clause, primed(expr)) for clause, expr in goals.items())
+        return Task(NAME, name, hypotheses, dict(self.after), (*self.goals, *ends))
+
+
+def _answering(
+    spec: Spec, base: dict[str, Expr], zero: dict[str, Expr], profile: str | None
+) -> Iterator[Task]:
+    """Yield the tasks: with empty pools, the request is prefilled, gets all its tokens and ends."""
     row = Var("given.row")
     any_row = {"given.row": (row >= 0) & (row < rows.total)}
-    values: dict[str, Expr] = {"param.t": known, "param.sampled": lift(1), "param.row": row}
-    guard = {name: substitute(expr, values) for name, expr in extend.full_guard.items()}
-    goals = [Goal(f"ENABLED.{name}", substitute(e, matched)) for name, e in guard.items()]
-    effect = {name: substitute(expr, values) for name, expr in extend.full_effect.items()}
-    done = {**matched, **{name: substitute(expr, matched) for name, expr in effect.items()}}
-    goals += [
-        Goal("RUNS.phase", primed(req.phase) == state.RUNNING),
-        Goal("RUNS.prompt", primed(req.C) == known),
-        Goal("RUNS.token", primed(req.output) == req.output + 1),
-    ]
-    yield Task(NAME, EXTEND, {**hypotheses, **any_row}, done, tuple(goals))
+    start = _Path(spec).then(MATCH, **dict.fromkeys(spec.transitions[MATCH].names, 0))
+    alone = {**base, "case.others": ~some, **{f"alone.{n}": e for n, e in _ANSWERS.items()}}
+    more = {**alone, "case.more": req.told < answer}
+    answers = {f"ANSWERS.{name}": expr for name, expr in _ANSWERS.items()}
+    one_more = {**answers, "ANSWERS.told": req.told == Var("answer.before") + 1}
+    yield start.task(MATCH, zero, {})
+    for overlap, id_, rounds in (
+        (False, "T-DECODE", lambda path: path.then("T-DECODE", at=known, d=1, k=1, told=1)),
+        (True, "T-LAUNCH", lambda path: path.then("T-LAUNCH", d=1, k=1)),
+    ):
+        if not _possible(spec.transitions[id_], profile):
+            continue
+        mode = {"case.overlap": config.overlap if overlap else ~config.overlap}
+        sampled = 0 if overlap else 1
+        first = start.then(EXTEND, t=known, sampled=sampled, told=sampled, row=row)
+        first = first.then("T-RESULT", **_ONE_MORE_TOKEN) if overlap else first
+        name = f"{EXTEND}, overlap" if overlap else EXTEND
+        yield first.task(name, {**zero, **any_row, **mode}, answers)
+        another = rounds(_Path(spec))
+        another = another.then("T-RESULT", **_ONE_MORE_TOKEN) if overlap else another
+        before = {"case.before": Var("answer.before") == req.told}
+        yield another.task(f"{id_}, alone", {**more, **mode, **before}, one_more)
+    done = {**alone, "case.done": req.told == answer}
+    nothing = dict.fromkeys(spec.transitions["T-PLAIN-FINISH"].names, 0)
+    ends = {"ANSWERED": req.kind == state.NONE}
+    yield _Path(spec).then("T-SAVE").task("T-SAVE, alone", {**done, "case.turn": is_turn}, ends)
+    finish = _Path(spec).then("T-PLAIN-FINISH", **nothing)
+    yield finish.task("T-PLAIN-FINISH, alone", {**done, "case.plain": is_plain}, ends)
 
 
 def prove_progress(

@@ -1,9 +1,9 @@
 """Complete search of a small world for stuck requests, the counterexamples to progress.
 
 The world has one session and one request without a session. For every waiting request that would
-fit alone (``progress.ADMISSIBLE``), the search looks for scheduler and tree steps that prefill the
-whole prompt. States with shorter paths come first. The search tries all sequences of steps, so a
-request that it reports can never run.
+fit alone with an answer of one more token (``progress.ADMISSIBLE``), the search looks for scheduler
+and tree steps that finish the request with this token. States with shorter paths come first. The
+search tries all sequences of steps, so a request that it reports is never answered.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from slotproof_model.evaluation.explore import (
     CameFrom,
     CanonicalState,
     Explorer,
-    Move,
     Stride,
 )
-from slotproof_model.evaluation.layout import OWN, Values
-from slotproof_model.proofs.progress import ADMISSIBLE, EXTEND, able
-from slotproof_model.spec.expr import conj
+from slotproof_model.evaluation.layout import OWN
+from slotproof_model.proofs.progress import ADMISSIBLE, ENDS, able, answer
+from slotproof_model.spec.expr import conj, substitute
+from slotproof_model.spec.state import req
 from slotproof_model.spec.whole import Spec
 
 WORLD = Bounds(
     "one session, one request", requests=1, sessions=1, pages=2, tree=1, rows=2, width=2,
-    prompt=(2,), history=1, output=0,
+    prompt=(2,), history=3, output=1,
 )  # fmt: skip
 """Small world with two pages: a session holds one page, and a prompt needs both."""
 _LEFT_OUT = frozenset(["T-REJECT"])
 """Client steps left out of the search, because T-PLAIN-SUBMIT makes the same kind of request."""
 _BY = ("the scheduler", "the tree")
-_PROMPT, _OUTPUT = OWN["req.prompt"], OWN["req.output"]
+_TOLD = OWN["req.told"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _World:
     order: list[CanonicalState]
     came_from: CameFrom
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]]
-    """Steps by source state: target state, and any actor whose prefill the step completes."""
+    """Steps by source state: target state, and any actor that the step answers."""
 
 
 def _explore(explorer: Explorer, spec: Spec) -> _World:
@@ -93,32 +93,27 @@ def _explore(explorer: Explorer, spec: Spec) -> _World:
                     came_from[target] = (at, move)
                     order.append(target)
                 if spec.transitions[move.transition].by in _BY:
-                    done = move.transition == EXTEND and actor is not None and _all_of(actor, move)
+                    done = move.transition in ENDS and actor is not None and actor[_TOLD] >= 1
                     strides.append((target, int(births is not SESSION) if done else None))
     return _World(explorer, order, came_from, steps)
 
 
-def _all_of(actor: Values, move: Move) -> bool:
-    """Return True if the move's first parameter, ``t``, covers all known tokens."""
-    return move.params[0] == actor[_PROMPT] + actor[_OUTPUT]
-
-
-def _can_run(world: _World, who: int) -> set[CanonicalState]:
-    """Return the states from which the actor's prompt can be prefilled."""
+def _can_end(world: _World, who: int) -> set[CanonicalState]:
+    """Return the states from which the actor's request can be answered."""
     backwards: dict[CanonicalState, list[CanonicalState]] = {}
-    able_to_run: set[CanonicalState] = set()
+    answerable: set[CanonicalState] = set()
     for at, steps in world.steps.items():
-        for target, runs in steps:
+        for target, ends in steps:
             backwards.setdefault(target, []).append(at)
-            if runs == who:
-                able_to_run.add(at)
-    todo = list(able_to_run)
+            if ends == who:
+                answerable.add(at)
+    todo = list(answerable)
     while todo:
         for before in backwards.get(todo.pop(), ()):
-            if before not in able_to_run:
-                able_to_run.add(before)
+            if before not in answerable:
+                answerable.add(before)
                 todo.append(before)
-    return able_to_run
+    return answerable
 
 
 def look(
@@ -139,8 +134,10 @@ def look(
     bounds = replace(bounds, profile=profile)
     steps = {n: transition for n, transition in able(spec, without).items() if n not in _LEFT_OUT}
     world = _explore(Explorer(bounds, steps), spec)
-    admissible = compiled(conj(*ADMISSIBLE.values()), bounds.page_size)
-    can = [_can_run(world, who) for who in (0, 1)]
+    one_more = {answer.name: req.output + 1}
+    waits = conj(*(substitute(expr, one_more) for expr in ADMISSIBLE.values()))
+    admissible = compiled(waits, bounds.page_size)
+    can = [_can_end(world, who) for who in (0, 1)]
     waiting = 0
     for at in world.order:
         for view, births, actor in world.explorer.views(at):

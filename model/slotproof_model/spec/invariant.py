@@ -29,19 +29,21 @@ class Invariant:
 
     @property
     def on_engines(self) -> bool:
-        """True if the suite checks some conjunct. Formulas about a page or row are only proved."""
+        """True if the suite checks some conjunct. Formulas about a page, a row or the step itself
+        are only proved."""
         return bool(self.observed) or not all(map(about, self.conjuncts.values()))
 
 
 def about(expr: Expr) -> str:
-    """Return ``page`` or ``line`` if the formula is about a page or a row, else an empty string.
+    """Return ``page``, ``line`` or ``step`` if the formula is about a page, a row or the step
+    itself, else an empty string.
 
     >>> from slotproof_model.spec.state import full, page
     >>> about(page.free + full.total), about(full.total)
     ('page', '')
     """
     names = {name.rstrip("'").partition(".")[0] for name in variables(expr)}
-    return "page" if "page" in names else "line" if "line" in names else ""
+    return next((what for what in ("page", "line", "step") if what in names), "")
 
 
 def state(

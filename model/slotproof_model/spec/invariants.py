@@ -23,11 +23,14 @@ from slotproof_model.spec.state import (
     Kv,
     Pool,
     actor_has_kv,
+    answered,
+    answering,
     config,
     frame,
     full,
     has_kv,
     held,
+    is_turn,
     known,
     lengths,
     line,
@@ -144,10 +147,13 @@ WINDOW = state(
 COVER = state(
     "INV-COVER",
     "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be one "
-    "token ahead.",
+    "token ahead, and every token ahead belongs to a round whose result has not arrived.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
     req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
+    rounds=implies(
+        config.overlap & (req.phase == RUNNING) & (req.C >= known), known + req.rounds > req.C
+    ),
 )
 OWNER = state(
     "INV-OWNER",
@@ -234,7 +240,8 @@ ABSENT_IS_ZERO = state(
     session=session.open
     | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
     slot=slot.holding | (~slot.lent & conj(*(length == 0 for length in lengths(slot)))),
-    req=(req.kind != NONE) | conj(req.phase == ABSENT, req.prompt == 0, req.output == 0),
+    req=(req.kind != NONE)
+    | conj(*(figure == 0 for figure in (req.phase, req.prompt, req.output, req.told, req.rounds))),
     kv=has_kv | ((req.row == NO_ROW) & conj(*(length == 0 for length in lengths(req)))),
 )
 KIND = state(
@@ -256,24 +263,39 @@ PHASE = state(
 LOAN = state(
     "INV-LOAN",
     "While a turn has KV, the session's slot, if any, is on loan to the turn. Until the turn runs, "
-    "slot and turn describe the same KV.",
+    "slot and turn describe the same KV. Later the turn's lengths are no shorter than the slot's.",
     lent=implies((req.kind == TURN) & has_kv & slot.holding, slot.lent),
     prefix=implies(slot.lent, req.Q == slot.Q),
     same=implies(
         slot.lent & (req.phase == MATCHED), conj(req.C == slot.C, req.A == slot.A, req.E == slot.E)
     ),
+    grows=implies(slot.lent, conj(slot.C <= req.C, slot.A <= req.A, slot.E <= req.E)),
 )
 TOKENS = state(
     "INV-TOKENS",
-    "No count of tokens is negative, and a turn's prompt is not shorter than the history.",
+    "No count of tokens is negative. A turn's prompt is not shorter than the history. Known tokens "
+    "outside the answer exist only past its end. Such a request runs and can finish.",
     counted=conj(session.history >= 0, req.prompt >= 0, req.output >= 0),
     prompt=implies(req.kind == TURN, session.history <= req.prompt),
+    told=(req.told >= 0) & (req.told <= req.output),
+    past_end=implies(
+        ~answering,
+        (req.phase == RUNNING) & (req.prompt <= req.C) & implies(is_turn, req.Q <= answered),
+    ),
+)
+ROUNDS = state(
+    "INV-ROUNDS",
+    "Results are outstanding only under overlap scheduling, of at most two rounds of a running "
+    "request.",
+    counted=(req.rounds >= 0) & (req.rounds <= 2),
+    running=implies(req.rounds > 0, config.overlap & (req.phase == RUNNING)),
 )
 
 ENVIRONMENT: dict[str, Expr] = {
     "window": (config.window >= 0) & iff(config.swa, config.window > 0),
     "width": config.width >= 1,
     "reserve": (config.reserve >= 0) & (config.reserve <= 1),
+    "slack": config.slack >= 0,
     "frame": conj(*(figure >= 0 for figure in frame)),
     "locks": frame.lock_max <= frame.lock_sum,
     "no_swa": implies(~config.swa, swa.total == 0),

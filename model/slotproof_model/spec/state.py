@@ -79,13 +79,22 @@ class Request(NamedTuple, Generic[Each]):
     kind: Each
     phase: Each
     prompt: Each  # a turn's prompt includes the history
-    output: Each
+    output: Each  # known output tokens, even past the answer's end
+    told: Each  # output tokens of the answer: its client was told these tokens
+    rounds: Each  # launched rounds whose result has not arrived (overlap scheduling)
     row: Each  # fields from here on as in a slot
     C: Each
     A: Each
     Q: Each
     E: Each
     locked: Each
+
+
+class Step(NamedTuple, Generic[Each]):
+    """Facts about a step that neither the state before nor the state after shows."""
+
+    at: Each  # position of the first token that the step reports
+    detached: Each  # a request leaves the actor and continues alone
 
 
 class Lengths(NamedTuple, Generic[Each]):
@@ -153,15 +162,17 @@ class Config(NamedTuple, Generic[Each]):
     abort_publishes: Each  # an aborted turn may leave its KV to the tree
     overlap: Each  # a round is launched before the previous result is known
     loan_publishes: Each  # a turn publishes its KV while its slot is on loan, too
+    drops_last: Each  # the history leaves out an answer's last token
     keeps_slack: Each  # KV allocated past the end of a turn stays with its slot
+    slack: Each  # positions that a decoding round may allocate past the KV that it computes
 
 
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "req.locked",
     "session.open", "session.closing", "session.inflight",
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
-    "config.abort_publishes", "config.overlap", "config.loan_publishes",
-    "config.keeps_slack",
+    "config.abort_publishes", "config.overlap", "config.loan_publishes", "config.drops_last",
+    "config.keeps_slack", "step.detached",
 }  # fmt: skip
 
 
@@ -180,6 +191,7 @@ req = Request(*_declare("req", Request._fields))
 frame = Frame(*_declare("frame", Frame._fields))
 page = Page(*_declare("page", Page._fields))
 line = Line(*_declare("line", Line._fields))
+this_step = Step(*_declare("step", Step._fields))
 config = Config(*_declare("config", Config._fields))
 
 POOLS: tuple[Var, ...] = (*full, *swa, *rows)
@@ -216,6 +228,11 @@ has_kv: Expr = req.phase >= MATCHED  # matched, parked or running
 begun: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
 known: Expr = req.prompt + req.output
 """Number of known tokens of the request: prompt and output."""
+answering: Expr = req.told == req.output
+"""The answer goes on: its client was told every known token."""
+answered: Expr = req.prompt + ite(config.drops_last, maximum(0, req.told - 1), req.told)
+"""Length of the history if the turn ends now: the prompt and the told tokens. Under
+``drops_last``, the last told token is left out."""
 req_has_row: Expr = req.row != NO_ROW
 locks_tree: Expr = req.locked | (slot.lent & slot.locked)
 """The request has a tree lock: its own, or the lock of the slot on loan to it."""

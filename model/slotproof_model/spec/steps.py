@@ -9,6 +9,7 @@ from __future__ import annotations
 from slotproof_model.spec.allowances import reuse
 from slotproof_model.spec.expr import (
     Expr,
+    ceil_page,
     conj,
     floor_page,
     iff,
@@ -22,6 +23,7 @@ from slotproof_model.spec.invariant import Invariant, Kind, step
 from slotproof_model.spec.state import (
     MATCHED,
     NONE,
+    ACTOR,
     PARKED,
     PLAIN,
     RUNNING,
@@ -30,6 +32,8 @@ from slotproof_model.spec.state import (
     Pool,
     actor_has_kv,
     after,
+    answered,
+    answering,
     begun,
     config,
     full,
@@ -43,6 +47,7 @@ from slotproof_model.spec.state import (
     session,
     slot,
     swa,
+    this_step,
 )
 
 _lives = (req.kind != NONE) & (after(req.kind) != NONE)
@@ -53,7 +58,11 @@ _partial = slot.holding & (session.history < slot.C)
 _has_kv = after(has_kv)
 _stays = actor_has_kv & after(actor_has_kv)
 """Condition: the actor has KV, in its request or its slot, before and after the step."""
-_told = after(req.output) - req.output
+_known = after(req.output) - req.output
+"""Number of tokens that become known."""
+_told = after(req.told) - req.told
+_new_rounds = after(req.rounds) - req.rounds
+_same_actor = conj(*(after(var) == var for var in ACTOR if var is not session.closing))
 
 ROWS_STEP = step(
     "INV-ROWS-STEP",
@@ -73,10 +82,14 @@ ALIGN_STEP = step(
 INFLIGHT_STEP = step(
     "INV-INFLIGHT-STEP",
     "The flag inflight is cleared only when the turn in flight ends, and no new turn displaces "
-    "that turn. A session ends only while no turn is in flight. A deferred close stays pending.",
+    "that turn. A session ends only while no turn is in flight. A close is deferred only in a step "
+    "that changes nothing else: a client asks for it. A deferred close stays pending.",
     clears=implies(session.inflight & ~after(session.inflight), after(req.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(req.prompt) == req.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
+    asks=implies(
+        ~session.closing & after(session.closing), _same_actor & ~this_step.detached
+    ),
     closes=implies(session.closing & ~session.inflight, ~after(session.inflight)),
     ends=implies(session.open & ~after(session.open), ~session.inflight),
     remembers=implies(session.closing & after(session.open), after(session.closing)),
@@ -87,10 +100,10 @@ HISTORY = Invariant(
     "INV-HISTORY",
     Kind.STEP,
     "A session's history is empty when the session opens. The history changes only when a running "
-    "turn finishes and leaves its KV in the slot. The history is then the turn's prompt and "
-    "output. The next prompt is the history plus new tokens.",
+    "turn finishes and leaves its KV in the slot. The history is then the turn's prompt and the "
+    "tokens that its client was told. The next prompt is the history plus new tokens.",
     {
-        "sampled": implies(session.open & _tells, after(session.history) <= known),
+        "told": implies(session.open & _tells, after(session.history) == answered),
         "only_at_finish": implies(
             session.open & _tells,
             conj(
@@ -110,14 +123,58 @@ HISTORY = Invariant(
 
 LIFE_STEP = step(
     "INV-LIFE-STEP",
-    "A request waits, is matched, runs, and may be parked or wait again. Its kind and its prompt "
-    "stay the same.",
+    "A request begins with a prompt and without output. It waits, is matched, runs, and may be "
+    "parked or wait again. Its kind and its prompt stay the same. A request is detached only from "
+    "a busy or closing session, or as the session's own turn.",
     kind=implies(_lives, after(req.kind) == req.kind),
-    prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
-    begins=implies(req.kind == NONE, after(req.phase) <= WAITING),
+    prompt=implies(_lives, after(req.prompt) == req.prompt),
+    begins=implies(
+        (req.kind == NONE) & (after(req.kind) != NONE),
+        (after(req.phase) == WAITING) & (after(req.prompt) >= 1) & (after(req.output) == 0),
+    ),
+    detaches=implies(
+        this_step.detached,
+        session.inflight | session.closing | ((req.kind == TURN) & (after(req.kind) == NONE)),
+    ),
     matched=implies(after(req.phase) == MATCHED, req.phase <= MATCHED),
     runs=implies(after(req.phase) == RUNNING, has_kv),
     parked=implies(after(req.phase) == PARKED, begun),
+)
+
+TOLD_STEP = step(
+    "INV-TOLD-STEP",
+    "Tokens become known in order, each one once: a step reports the tokens from the first unknown "
+    "position on. The client is told reported tokens in the same step, and never fewer tokens than "
+    "before. After the first token that it is not told, no token is reported.",
+    next=implies(_lives & (_known > 0), this_step.at == known),
+    keeps=implies(_lives, _told >= 0),
+    reported=implies(_lives, _told <= maximum(0, _known)),
+    ends=implies(_lives & ~answering, (_known <= 0) & (_told <= 0)),
+)
+ROUND_STEP = step(
+    "INV-ROUND-STEP",
+    "Under overlap scheduling, each token becomes known by the result of one launched round. A "
+    "round computes KV up to the last known token, or ahead. A request that waits again forgets "
+    "its rounds.",
+    results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
+    arrives=implies(_new_rounds < 0, (after(req.phase) != RUNNING) | (_known > 0)),
+    launches=implies(
+        _new_rounds > 0,
+        conj(
+            _new_rounds == 1,
+            after(req.phase) == RUNNING,
+            known <= after(req.C) + 1,
+            (_known == 0) & (after(own.Q) == own.Q) & (after(own.E) == own.E),
+        ),
+    ),
+    ahead=implies(
+        config.overlap & _lives & (req.phase == RUNNING) & (after(req.C) > req.C) & (_known == 0),
+        _new_rounds == 1,
+    ),
+    prefills=implies(
+        config.overlap & (req.phase != RUNNING) & (after(req.phase) == RUNNING),
+        after(req.rounds) == ite(after(req.C) == known, 1, 0),
+    ),
 )
 
 COVER_STEP = step(
@@ -143,10 +200,10 @@ COVER_STEP = step(
     prefills=implies((req.phase != RUNNING) & (after(req.phase) == RUNNING), after(req.C) <= known),
     rounds=implies(
         _lives & (req.phase == RUNNING) & _has_kv,
-        (after(req.C) <= req.C + _told) | (config.overlap & (after(req.C) <= known + 1)),
+        (after(req.C) <= req.C + _known) | (config.overlap & (after(req.C) <= known + 1)),
     ),
     tells=implies(
-        _lives & (_told > 0),
+        _lives & (_known > 0),
         conj(
             after(req.phase) == RUNNING,
             (after(own.E) == own.E) & (after(own.Q) == own.Q),
@@ -174,6 +231,25 @@ KEEP_STEP = step(
     refused=implies(
         has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
     ),
+)
+SLACK_STEP = step(
+    "INV-SLACK-STEP",
+    "A row gets new pages only for KV and for the slack that a decoding round needs past it. "
+    "Unless the profile keeps slack, a match or a restore leaves no page past the reused KV, and "
+    "the end of a turn leaves none past the history. A request without a session changes no slot.",
+    grows=implies(
+        _stays & (ceil_page(after(own.A)) > ceil_page(own.A)),
+        after(own.A) <= ceil_page(after(own.C) + config.slack),
+    ),
+    tail=implies(
+        ~config.keeps_slack & _matched & slot.holding,
+        after(own.A) <= ceil_page(minimum(slot.A, ite(reuse >= slot.E, reuse, floor_page(reuse)))),
+    ),
+    trims=implies(
+        ~config.keeps_slack & (req.phase == RUNNING) & _ends & after(slot.holding),
+        after(slot.A) <= ceil_page(maximum(after(session.history), after(slot.E))),
+    ),
+    alone=implies(is_plain, conj(*(after(var) == var for var in (*session, *slot)))),
 )
 CURSOR_STEP = step(
     "INV-CURSOR-STEP",

@@ -8,7 +8,17 @@ from functools import cached_property
 from typing import Literal
 
 from slotproof_model.spec import state
-from slotproof_model.spec.expr import FALSE, Const, Expr, Operand, Sort, Var, lift, variables
+from slotproof_model.spec.expr import (
+    FALSE,
+    Const,
+    Expr,
+    Operand,
+    Sort,
+    Var,
+    lift,
+    substitute,
+    variables,
+)
 from slotproof_model.spec.memory import Mem, affordable, counts
 from slotproof_model.spec.partly import PartialValue, partly
 
@@ -53,6 +63,8 @@ class Transition:
     effect: dict[str, Expr] = field(default_factory=dict)
     detaches: str | None = None
     """Kind of the request that leaves the session and continues alone."""
+    at: Expr | None = None
+    """Position of the first token that becomes known. ``None`` if the step reports no token."""
     source: str = ""
     course: Course = "some"
     needs: str = ""
@@ -86,6 +98,15 @@ class Transition:
     def full_effect(self) -> dict[str, Expr]:
         """The effect, plus the new counts of pools and rows after the memory moves."""
         return {**self.effect, **counts(self.memory)}
+
+    def of_step(self, clause: Expr) -> Expr:
+        """Return a step clause with this transition's values of :data:`state.this_step`."""
+        nowhere = lift(-1)  # A step that reports tokens must have a position.
+        this = {
+            state.this_step.at.name: nowhere if self.at is None else self.at,
+            state.this_step.detached.name: lift(self.detaches is not None),
+        }
+        return substitute(clause, this)
 
     # Consequences of guard and effect ------------------------------------------
 

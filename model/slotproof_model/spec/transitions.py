@@ -68,6 +68,8 @@ from slotproof_model.spec.state import (
     WAITING,
     Kv,
     after,
+    answered,
+    answering,
     begun,
     config,
     frame,
@@ -110,9 +112,10 @@ def clear(kv: Kv) -> dict[str, Expr]:
 no_slot = {**assign((slot.holding, FALSE), (slot.lent, FALSE)), **clear(slot)}
 no_request = {
     **assign((req.kind, NONE), (req.phase, ABSENT), (req.prompt, 0), (req.output, 0)),
+    **assign((req.told, 0), (req.rounds, 0)),
     **clear(req),
 }
-back_to_waiting = {**assign((req.phase, WAITING)), **clear(req)}
+back_to_waiting = {**assign((req.phase, WAITING), (req.rounds, 0)), **clear(req)}
 turn_over = {**no_request, **assign((session.inflight, FALSE))}
 
 
@@ -204,6 +207,21 @@ def keeps(kv: Kv, upto: Expr) -> Expr:
     return implies(upto >= kv.E, after(slot.C) == minimum(kv.C, upto))
 
 
+def answers(reported: Expr) -> dict[str, Expr]:
+    """Build the guard for reporting tokens, the first ``told`` of which belong to the answer. At
+    the answer's end, a turn must not have published KV past its history."""
+    return {
+        "told": (told >= 0) & (told <= reported),
+        "ends": implies(is_turn & (told < reported), req.Q <= answered),
+    }
+
+
+def _answers(reported: Expr) -> Expr:
+    """State :func:`answers` case by case, for allowances."""
+    rest = (given(told) < reported) & (~is_turn | (answered >= req.Q))
+    return (given(told) >= 0) & ((given(told) == reported) | rest)
+
+
 _cursor = maximum(req.Q, req.E)
 free_copies = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
 """First part of [Q, q): the tree already has these tokens, and the row's own pages are freed."""
@@ -273,7 +291,8 @@ T_CLOSE_DEFER = Transition(
 
 T_REAP = Transition(
     "T-REAP",
-    "A deferred close takes effect, or an idle session times out. The slot is released.",
+    "The engine closes a session that has no turn in flight. The slot is released. The spec has no "
+    "clock: the suite checks that a close was deferred, or a timeout passed.",
     by="time",
     stage="session",
     guard={"open": session.open, "idle": ~session.inflight, **dropped(locks(slot))},
@@ -447,8 +466,8 @@ T_RESTORE = Transition(
 
 T_DISCARD = Transition(
     "T-DISCARD",
-    "The scheduler releases a slot that is not on loan. The session stays open. Causes are memory "
-    "pressure, no reusable prefix, or a sliding window that was freed.",
+    "The scheduler releases a slot that is not on loan. The session stays open. The spec allows "
+    "this at any time: the suite checks that memory or rows were short, or nothing reusable.",
     by="the scheduler",
     stage="match",
     guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(locks(slot))},
@@ -461,8 +480,9 @@ T_DISCARD = Transition(
 
 T_REFUSE = Transition(
     "T-REFUSE",
-    "A matched request exceeds the budget and waits again. If a slot is on loan, the loan ends and "
-    "the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.",
+    "The scheduler does not admit a matched request, which waits again. If a slot is on loan, the "
+    "loan ends and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is "
+    "dropped.",
     source="#20476, #22753",
     by="the scheduler",
     stage="match",
@@ -478,11 +498,14 @@ T_REFUSE = Transition(
 
 t = param("t", "position up to which the request has KV after the prefill, in tokens")
 sampled = param("sampled", "number of output tokens that become known in this step")
+told = param("told", "number of these tokens that belong to the answer: its client is told them")
+at = param("at", "position of the first of these tokens, among prompt and output")
 row = param("row", "index of the req_to_token row that the request uses")
 
 T_EXTEND = Transition(
     "T-EXTEND",
-    "The scheduler prefills up to position t. The last chunk may sample one token.",
+    "The scheduler prefills up to position t. The last chunk may sample one token. Under overlap "
+    "scheduling, this token becomes known with a T-RESULT.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -490,13 +513,18 @@ T_EXTEND = Transition(
         "matched": (req.phase == MATCHED) | (req.phase == PARKED),
         "t": (t >= req.C) & (t <= known) & (t <= config.width),
         "sampled": (sampled >= 0) & (sampled <= 1) & implies(sampled == 1, t == known),
+        "overlap": implies(config.overlap, sampled == 0),
+        **answers(sampled),
         "row": (row >= 0) & implies(req_has_row, row == req.row),
     },
-    params=(t, sampled, row),
+    params=(t, sampled, told, row),
+    at=t,
     memory=(take_row(~req_has_row), alloc(ceil_page(req.A), ceil_page(t))),
     effect=assign(
         (req.phase, RUNNING),
         (req.output, req.output + sampled),
+        (req.told, req.told + told),
+        (req.rounds, ite(config.overlap & (t == known), 1, 0)),
         (req.row, row),
         (req.C, t),
         (req.A, maximum(req.A, t)),
@@ -504,6 +532,7 @@ T_EXTEND = Transition(
     means={
         "t": after(req.C) == t,
         "sampled": gain(req.output) == sampled,
+        "told": gain(req.told) == told,
         "row": after(req.row) == row,
     },
     allows=Allowance(
@@ -512,7 +541,9 @@ T_EXTEND = Transition(
             given(t) >= req.C,
             given(t) <= known,
             given(t) <= config.width,
-            (given(sampled) == 0) | ((given(sampled) == 1) & (given(t) == known)),
+            (given(sampled) == 0)
+            | ((given(sampled) == 1) & (given(t) == known) & ~config.overlap),
+            _answers(given(sampled)),
             ite(req.row == NO_ROW, (given(row) >= 0) & (rows.free >= 1), given(row) == req.row),
             room(ceil_page(given(t)) - ceil_page(req.A)),
         )
@@ -526,9 +557,15 @@ T_PARK = Transition(
     by="the scheduler",
     stage="run",
     needs="chunked prefill",
-    guard={"running": req.phase == RUNNING, "unfinished": known > req.C},
+    guard={
+        "running": req.phase == RUNNING,
+        "unfinished": known > req.C,
+        "answering": answering & (req.rounds == 0),
+    },
     effect=assign((req.phase, PARKED)),
-    allows=Allowance((req.phase == RUNNING) & (known > req.C)),
+    allows=Allowance(
+        (req.phase == RUNNING) & (known > req.C) & (req.told >= req.output) & (req.rounds <= 0)
+    ),
 )
 
 _point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
@@ -545,6 +582,7 @@ T_INSERT = Transition(
     course="every request",
     guard={
         "begun": begun,
+        "answering": answering,
         "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
         "locked": (q - req.Q - dup <= locked) & is_aligned(locked) & (locked <= q - req.Q),
@@ -586,7 +624,7 @@ T_INSERT = Transition(
     },
     allows=Allowance(
         conj(
-            begun & (~slot.lent | config.loan_publishes),
+            begun & (~slot.lent | config.loan_publishes) & (req.told >= req.output),
             legal_insert,
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),
@@ -606,6 +644,24 @@ T_INSERT = Transition(
 
 d = param("d", "number of positions that the decoding round allocates past A")
 k = param("k", "number of tokens whose KV the decoding round commits")
+_round = {
+    "running": req.phase == RUNNING,
+    "answering": answering,
+    "prefilled": known - 1 <= req.C,
+    "d": d >= 0,
+    "k": (k >= 0) & (req.C + k <= req.A + d),
+    "slack": req.A + d <= maximum(req.A, req.C + k + config.slack),
+    "width": req.A + d <= config.width,
+}
+_round_allowed = conj(
+    (req.phase == RUNNING) & (req.told >= req.output) & (known <= req.C + 1),
+    given(d) >= 0,
+    given(k) >= 0,
+    req.C + given(k) <= req.A + given(d),
+    (given(d) == 0) | (req.A + given(d) <= req.C + given(k) + config.slack),
+    req.A + given(d) <= config.width,
+    room(ceil_page(req.A + given(d)) - ceil_page(req.A)),
+)
 
 T_DECODE = Transition(
     "T-DECODE",
@@ -614,52 +670,44 @@ T_DECODE = Transition(
     by="the scheduler",
     stage="run",
     course="every request",
-    guard={
-        "overlap": ~config.overlap,
-        "running": req.phase == RUNNING,
-        "prefilled": known - 1 <= req.C,
-        "d": d >= 0,
-        "k": (k >= 0) & (req.C + k <= req.A + d),
-        "width": req.A + d <= config.width,
-    },
-    params=(d, k),
+    guard={**_round, "overlap": ~config.overlap, "at": at == known, **answers(k)},
+    params=(at, d, k, told),
+    at=at,
     memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
-    effect=assign((req.A, req.A + d), (req.C, req.C + k), (req.output, req.output + k)),
+    effect=assign(
+        (req.A, req.A + d),
+        (req.C, req.C + k),
+        (req.output, req.output + k),
+        (req.told, req.told + told),
+    ),
     means={
+        "at": at == known,
         "d": gain(req.A) == d,
         "k": (gain(req.C) == k) & (gain(req.output) == k),
+        "told": gain(req.told) == told,
         "profile": ~config.overlap,
     },
     allows=Allowance(
-        conj(
-            ~config.overlap & (req.phase == RUNNING) & (known <= req.C + 1),
-            given(d) >= 0,
-            given(k) >= 0,
-            req.C + given(k) <= req.A + given(d),
-            req.A + given(d) <= config.width,
-            room(ceil_page(req.A + given(d)) - ceil_page(req.A)),
-        )
+        ~config.overlap & _round_allowed & (given(at) == known) & _answers(given(k))
     ),
 )
 
 T_LAUNCH = Transition(
     "T-LAUNCH",
     "The scheduler launches a decoding round before the last result is known. The round allocates "
-    "d positions and computes the KV of k tokens, of which at most one is not yet known.",
+    "d positions and computes the KV of k tokens, of which at most one is not yet known: the token "
+    "sampled by the round before.",
     by="the scheduler",
     stage="run",
     guard={
+        **_round,
         "overlap": config.overlap,
-        "running": req.phase == RUNNING,
-        "prefilled": known - 1 <= req.C,
-        "d": d >= 0,
-        "k": (k >= 0) & (req.C + k <= req.A + d),
-        "ahead": req.C + k <= known + 1,
-        "width": req.A + d <= config.width,
+        "ahead": req.C + k <= known + req.rounds,
+        "rounds": req.rounds <= 1,
     },
     params=(d, k),
     memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
-    effect=assign((req.A, req.A + d), (req.C, req.C + k)),
+    effect=assign((req.A, req.A + d), (req.C, req.C + k), (req.rounds, req.rounds + 1)),
     means={
         "d": gain(req.A) == d,
         "k": gain(req.C) == k,
@@ -667,44 +715,53 @@ T_LAUNCH = Transition(
         "profile": config.overlap,
     },
     allows=Allowance(
-        conj(
-            config.overlap & (req.phase == RUNNING) & (known <= req.C + 1),
-            given(d) >= 0,
-            given(k) >= 0,
-            req.C + given(k) <= req.A + given(d),
-            req.C + given(k) <= known + 1,
-            req.A + given(d) <= config.width,
-            room(ceil_page(req.A + given(d)) - ceil_page(req.A)),
-        )
+        config.overlap & _round_allowed & (req.C + given(k) <= known + req.rounds) & (req.rounds < 2)
     ),
 )
 
 T_RESULT = Transition(
     "T-RESULT",
     "The result of a launched round arrives, and the sampled tokens become known. A speculative "
-    "round commits the KV of k tokens.",
+    "round commits the KV of k tokens. Only KV of rounds that have no result yet is left ahead.",
     by="the scheduler",
     stage="run",
     guard={
         "overlap": config.overlap,
         "running": req.phase == RUNNING,
+        "answering": answering,
+        "rounds": req.rounds >= 1,
+        "at": at == known,
         "k": (k >= 0) & (req.C + k <= req.A),
-        "sampled": (sampled >= k) & (known + sampled <= req.C + k + 1),
+        "sampled": (sampled >= maximum(k, 1)) & (known + sampled <= req.C + k + 1),
+        "ahead": req.C + k + 2 <= known + sampled + req.rounds,
+        **answers(sampled),
     },
-    params=(k, sampled),
-    effect=assign((req.C, req.C + k), (req.output, req.output + sampled)),
+    params=(at, k, sampled, told),
+    at=at,
+    effect=assign(
+        (req.C, req.C + k),
+        (req.output, req.output + sampled),
+        (req.told, req.told + told),
+        (req.rounds, req.rounds - 1),
+    ),
     means={
+        "at": at == known,
         "k": gain(req.C) == k,
         "sampled": gain(req.output) == sampled,
+        "told": gain(req.told) == told,
         "profile": config.overlap,
     },
     allows=Allowance(
         conj(
-            config.overlap & (req.phase == RUNNING),
+            config.overlap & (req.phase == RUNNING) & (req.told >= req.output) & (req.rounds > 0),
+            given(at) == known,
             given(k) >= 0,
             given(k) <= given(sampled),
+            given(sampled) > 0,
             req.C + given(k) <= req.A,
             known + given(sampled) <= req.C + given(k) + 1,
+            req.C + given(k) < known + given(sampled) + req.rounds - 1,
+            _answers(given(sampled)),
         )
     ),
 )
@@ -735,14 +792,12 @@ T_SWA_ADVANCE = Transition(
 
 # A turn ends, or is interrupted ---------------------------------------------------
 
-F = param("F", "number of output tokens in the finished answer: later output is dropped")
-_target = req.prompt + F
-_trimmed = cut(req, _target)
+_trimmed = cut(req, answered)
 
 T_SAVE = Transition(
     "T-SAVE",
-    "A turn finishes with F output tokens. trim cuts the turn's KV to prompt and answer. The slot "
-    "takes the KV, the row and the lock. The history grows, and no turn is in flight.",
+    "A turn finishes. The history is now its prompt and the tokens that its client was told. trim "
+    "cuts the KV to the history. The slot takes the KV, the row and the lock.",
     source="#22897, #22900",
     by="the scheduler",
     stage="finish",
@@ -750,25 +805,14 @@ T_SAVE = Transition(
     guard={
         "turn": is_turn & session.inflight,
         "running": req.phase == RUNNING,
-        "F": (F >= 0) & (req.output >= F) & (_target >= req.Q),
         "prefilled": req.prompt <= req.C,
+        "published": req.Q <= answered,
     },
-    params=(F,),
     memory=(_trimmed.memory,),
-    effect={**to_slot(_trimmed), **turn_over, **assign((session.history, _target))},
-    means={
-        "F": after(session.history) == req.prompt + F,
-        "kept": keeps(req, req.prompt + F),
-        **over,
-    },
+    effect={**to_slot(_trimmed), **turn_over, **assign((session.history, answered))},
+    means={"kept": keeps(req, answered), **over},
     allows=Allowance(
-        conj(
-            is_turn & (req.phase == RUNNING),
-            req.prompt <= req.C,
-            given(F) >= 0,
-            req.output >= given(F),
-            req.prompt + given(F) >= req.Q,
-        )
+        is_turn & (req.phase == RUNNING) & (req.prompt <= req.C) & (answered >= req.Q)
     ),
 )
 
@@ -815,9 +859,19 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = replace(
     T_ABORT,
     id="T-OOM",
-    sentence="The scheduler aborts a turn that outgrows the pool although no other request runs.",
+    sentence="The scheduler aborts a running turn that can't grow, as in T-ABORT. No other request "
+    "has KV that a retraction could free.",
     by="the scheduler",
     source="",
+    guard={
+        **_abort_guard,
+        "running": req.phase == RUNNING,
+        "alone": (frame.uncached == 0) & (frame.swa_uncached == 0),
+    },
+    allows=unlocking(
+        is_turn & (req.phase == RUNNING) & (frame.uncached <= 0) & (frame.swa_uncached <= 0),
+        locks_either,
+    ),
 )
 
 _queued = {"turn": is_turn, "waiting": req.phase == WAITING, "not_lent": ~slot.lent}
@@ -862,12 +916,15 @@ T_RETRACT = Transition(
     guard={
         "turn": is_turn,
         "begun": begun,
+        "answering": answering,
         "keeps": config.retract_keeps,
         "covered": known >= req.C,
     },
     effect={**to_slot(req), **back_to_waiting},
     means={"profile": config.retract_keeps & after(slot.holding), **waits},
-    allows=Allowance(is_turn & begun & config.retract_keeps & (known >= req.C)),
+    allows=Allowance(
+        is_turn & begun & config.retract_keeps & (known >= req.C) & (req.told >= req.output)
+    ),
 )
 
 T_RETRACT_WIPE = Transition(
@@ -879,6 +936,7 @@ T_RETRACT_WIPE = Transition(
     guard={
         "turn": is_turn,
         "begun": begun,
+        "answering": answering,
         "wipes": ~config.retract_keeps,
         **dropped(locks_either),
     },
@@ -886,7 +944,9 @@ T_RETRACT_WIPE = Transition(
     memory=everything,
     effect={**no_slot, **back_to_waiting},
     means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding), **waits},
-    allows=unlocking(is_turn & begun & ~config.retract_keeps, locks_either),
+    allows=unlocking(
+        is_turn & begun & ~config.retract_keeps & (req.told >= req.output), locks_either
+    ),
 )
 
 # The tree, and requests without a session -------------------------------------------
@@ -949,12 +1009,12 @@ T_PLAIN_RETRACT = Transition(
     "lock are released, and the request waits.",
     by="the scheduler",
     stage="retract",
-    guard={"plain": is_plain, "begun": begun, **dropped(locks(req))},
+    guard={"plain": is_plain, "begun": begun, "answering": answering, **dropped(locks(req))},
     params=UNLOCK,
     memory=everything,
     effect=back_to_waiting,
     means={**given_back, **waits},
-    allows=unlocking(is_plain & begun, locks(req)),
+    allows=unlocking(is_plain & begun & (req.told >= req.output), locks(req)),
 )
 
 TRANSITIONS: dict[str, Transition] = {

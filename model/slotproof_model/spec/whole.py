@@ -55,7 +55,7 @@ class Spec:
 
 def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
     """Return True if the conjunct is about ``layer``'s page or row (``None``: about neither)."""
-    what = about(expr)
+    what = about(expr).replace("step", "")
     if layer is None or not what:
         return layer is None and not what
     return what == ("line" if layer == ROWS else "page") and pool_of(name) in (None, layer)

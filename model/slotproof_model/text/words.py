@@ -34,7 +34,9 @@ WORDS: dict[str, str] = {
     "req.kind": "`none`, `turn` (of the session) or `plain` (a request without a session)",
     "req.phase": "`absent` < `waiting` < `matched` < `parked` < `running`",
     "req.prompt": "tokens of the prompt, including the history for a turn",
-    "req.output": "tokens sampled so far",
+    "req.output": "known tokens after the prompt, even past the answer's end",
+    "req.told": "output tokens of the answer: the client was told these tokens",
+    "req.rounds": "launched rounds whose result has not arrived, under overlap scheduling",
     **{f"req.{name}": text for name, text in _KV.items()},
     "frame.held": "full-pool tokens held by slots of all other actors",
     "frame.uncached": "private full-pool KV of requests of all other actors",
@@ -68,7 +70,11 @@ WORDS: dict[str, str] = {
     "config.abort_publishes": "an aborted turn may leave its KV to the tree",
     "config.overlap": "a decoding round is launched before the previous round's result is known",
     "config.loan_publishes": "a turn publishes its KV even while its slot is on loan",
+    "config.drops_last": "the history leaves out an answer's last token",
     "config.keeps_slack": "memory allocated past the end of a turn stays with its slot",
+    "config.slack": "positions that a decoding round may allocate past the KV that it computes",
+    "step.at": "position of the first token that becomes known in the step",
+    "step.detached": "the step detaches a request, which continues alone",
 }
 
 

@@ -49,6 +49,7 @@ from slotproof_model.spec.state import (
     RUNNING,
     TURN,
     WAITING,
+    answered,
     config,
     frame,
     full,
@@ -138,7 +139,6 @@ def _upto(limit: Expr) -> Expr:
 
 _cursor = maximum(req.Q, req.E)
 _below_window = floor_page(maximum(0, req.Q - config.window)) >= req.E
-_saved = req.prompt + t.F
 _one_less = minimum(slot.C, known - config.reserve) - 1
 
 _last_of_window = Interval(maximum(_cursor, t.q - t.swa_dup), t.q)
@@ -201,8 +201,8 @@ _MEMORY = (
     _wrong("trim-cursor-in-mid-page",
            "trim as merged in #22900: the cursor goes down to a position inside a page",
            "T-SAVE / INV-CURSOR.slot",
-           replace(moving(t.T_SAVE, free(req, ceil_page(_saved), ceil_page(req.A))),
-                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, merged_cut(req, _saved))})),
+           replace(moving(t.T_SAVE, free(req, ceil_page(answered), ceil_page(req.A))),
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, merged_cut(req, answered))})),
     _wrong("save-trims-to-output",
            "a finished turn is trimmed to its sampled tokens, not to its answer",
            "T-SAVE / INV-COVER.idle",
@@ -213,8 +213,8 @@ _MEMORY = (
     _wrong("save-keeps-slack-below-cursor",
            "a trim under keeps_slack moves the cursor down over pages already freed",
            "T-SAVE / INV-SUM-SWA.equation",
-           replace(moving(t.T_SAVE, _slack_stays(t._target).memory),
-                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, _slack_stays(t._target))})),
+           replace(moving(t.T_SAVE, _slack_stays(answered).memory),
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, _slack_stays(answered))})),
     _wrong("save-forgets-output", "a finished turn leaves only the KV of its prompt",
            "T-SAVE / INV-KEEP-STEP.ends",
            replace(moving(t.T_SAVE, t.cut(req, req.prompt).memory),
