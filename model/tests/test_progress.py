@@ -90,7 +90,7 @@ WRONG = {
     "a prefill that requires a spare page": (
         guarded(t.T_EXTEND, spare=t.t <= full.available - 1), "T-EXTEND", "ENABLED.spare"),
     "a prefill without a sampled token": (
-        becomes(t.T_EXTEND, (req.output, req.output)), "T-EXTEND", "RUNS.token"),
+        becomes(t.T_EXTEND, (req.output, req.output)), "T-EXTEND", "ANSWERS.length"),
     "a discard of idle sessions only": (
         guarded(t.T_DISCARD, idle=~session.inflight), "T-DISCARD enabled", "ENABLED.idle"),
     "a discard that does not remove the slot": (
@@ -206,7 +206,7 @@ def test_a_wrong_guard_is_found_in_the_small_world_too() -> None:
 
 
 def test_with_room_for_both_nobody_waits_for_ever() -> None:
-    roomy = replace(WORLD, pages=3)
+    roomy = replace(WORLD, pages=4)
     assert isinstance(roomy, Bounds)
     assert look(DISCARD, bounds=roomy).stuck is None
 

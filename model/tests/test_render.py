@@ -187,7 +187,7 @@ FORMULAS = {
     **{term.name: term.expr for term in named()},
 }
 _PARAMS = sorted({var.name for transition in TRANSITIONS.values() for var in transition.params})
-_BOOLEANS = {var.name for var in (*STATE, *CONFIG, *PAGE) if var.sort is Sort.BOOL}
+_BOOLEANS = {var.name for var in (*STATE, *CONFIG, *PAGE, *this_step) if var.sort is Sort.BOOL}
 
 
 def _drawn(names: tuple[str, ...], data: bytes) -> dict[str, Any]:

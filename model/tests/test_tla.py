@@ -343,8 +343,8 @@ WRONG = {
     "a part left out": ("INV-ONCE", "  /\\ (x.slot_lent => OnLoan(x))\n", ""),
     "a prime forgotten": (
         "INV-HISTORY",
-        "y.session_history <= Known",
-        "x.session_history <= Known",
+        "y.session_history = Answered",
+        "x.session_history = Answered",
     ),
 }
 

@@ -38,7 +38,6 @@ ENDS = {
     "T-REAP",
     "T-DISCARD",
     "T-ABORT",
-    "T-OOM",
     "T-PLAIN-ABORT",
     "T-ABORT-WAITING",
     "T-DOOM",

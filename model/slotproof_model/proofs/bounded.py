@@ -8,6 +8,7 @@ transitions preserve the invariants. The evaluate reading replays every countere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import z3
@@ -18,7 +19,7 @@ from slotproof_model.proofs.obligations import tasks
 from slotproof_model.proofs.prove import Prover
 from slotproof_model.proofs.symbolic import Symbols, Term
 from slotproof_model.spec import pages, state
-from slotproof_model.spec.expr import Expr, Sort, Var, lift, variables
+from slotproof_model.spec.expr import Expr, Sort, Var, lift, substitute, variables
 from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.whole import POOLS, Spec, conjuncts
@@ -81,6 +82,8 @@ class Search:
         self.layers: list[dict[str, Term]] = [self._layer(0)]
         self.choices: list[Term] = []
         self.params: list[dict[str, Term]] = []
+        self.this: dict[str, Term] = {}
+        """Facts about the last step (``state.this_step``)."""
         self._initial()
 
     def _constant(self, var: Var, suffix: str) -> Term:
@@ -129,6 +132,7 @@ class Search:
             for var in (*transition.params, *pages.CHOICES)
         }
         values = {**before, **params}
+        this = {var.name: self._constant(var, f"@{depth}") for var in state.this_step}
         options = []
         for number, transition in enumerate(self.spec.transitions.values()):
             legal, moved = self.spec.choices(transition, self.pool)
@@ -143,16 +147,20 @@ class Search:
                 name = var.name
                 new = self.symbols.term(effect[name], values) if name in effect else before[name]
                 parts.append(after[name] == new)
+            for name, expr in transition.this_step.items():
+                parts.append(this[name] == self.symbols.term(expr, values))
             options.append(z3.And(*parts))
         self.solver.add(z3.Or(z3.BoolVal(False, self.context), *options))
         self.symbols.settle(self.solver)
         self.layers.append(after)
         self.choices.append(chosen)
         self.params.append(params)
+        self.this = this
 
     def _across(self) -> dict[str, Term]:
         """Return the variables' values before and after the last step, for step invariants."""
-        return {**self.layers[-2], **{f"{name}'": term for name, term in self.layers[-1].items()}}
+        primed = {f"{name}'": term for name, term in self.layers[-1].items()}
+        return {**self.layers[-2], **primed, **self.this}
 
     def violated(self) -> Term:
         """Return the formula: a conjunct fails in the last layer or step, and a suspect transition
@@ -261,14 +269,19 @@ def replay(spec: Spec, counterexample: Counterexample) -> bool:
         before_last = before
     formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
     broken = [formulas[clause] for clause in counterexample.clauses if clause in formulas]
-    return all(not _holds(expr, counterexample.page_size, before_last, vector) for expr in broken)
+    size, last = counterexample.page_size, counterexample.moves[-1:]
+    return all(not _holds(spec, expr, size, before_last, vector, last) for expr in broken)
 
 
-def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> bool:
+def _holds(
+    spec: Spec, expr: Expr, page_size: int, before: list[int], now: list[int], last: Sequence[Move]
+) -> bool:
     """Return a formula's value on plain integers, for the last state or the last step."""
-    steps = any(name.endswith("'") for name in variables(expr))
-    v, w = (before, now) if steps else (now, now)
-    return bool(compiled(expr, page_size, "v, w")(v, w))
+    if not any(name.endswith("'") for name in variables(expr)):
+        return bool(compiled(expr, page_size)(now, {}))
+    (move,) = last
+    of_step = substitute(expr, spec.transitions[move.transition].this_step)
+    return bool(compiled(of_step, page_size, "v, w, p")(before, now, move.params))
 
 
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:

@@ -145,8 +145,8 @@ _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
     ("T-RETRACT", is_turn & begun & ~behind & answering & config.retract_keeps, {}),
     ("T-RETRACT-WIPE", is_turn & begun & ~behind & answering & ~config.retract_keeps, {}),
     ("T-PLAIN-RETRACT", is_plain & begun & ~behind & answering, {}),
-    ("T-SAVE", is_turn & ~behind & ~answering, {}),
-    ("T-PLAIN-FINISH", is_plain & ~behind & ~answering, {"q": req.Q, "dup": lift(0), "swa_dup": lift(0)}),
+    ("T-SAVE", is_turn & ~answering, {}),
+    ("T-PLAIN-FINISH", is_plain & ~answering, {"q": req.Q, "dup": lift(0), "swa_dup": lift(0)}),
     ("T-DISCARD", slot.holding & ~has_kv, {}),
 )
 HELPERS = tuple(helper[0] for helper in _HELPERS)

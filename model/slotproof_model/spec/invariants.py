@@ -147,10 +147,12 @@ WINDOW = state(
 COVER = state(
     "INV-COVER",
     "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be one "
-    "token ahead, and every token ahead belongs to a round whose result has not arrived.",
+    "token ahead, and every token ahead belongs to a round whose result has not arrived. The tree "
+    "never has KV of an unknown token.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
     req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
+    published=implies(has_kv, known >= req.Q),
     rounds=implies(
         config.overlap & (req.phase == RUNNING) & (req.C >= known), known + req.rounds > req.C
     ),

@@ -127,7 +127,7 @@ LIFE_STEP = step(
     "parked or wait again. Its kind and its prompt stay the same. A request is detached only from "
     "a busy or closing session, or as the session's own turn.",
     kind=implies(_lives, after(req.kind) == req.kind),
-    prompt=implies(_lives, after(req.prompt) == req.prompt),
+    prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
     begins=implies(
         (req.kind == NONE) & (after(req.kind) != NONE),
         (after(req.phase) == WAITING) & (after(req.prompt) >= 1) & (after(req.output) == 0),

@@ -8,17 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from slotproof_model.spec import state
-from slotproof_model.spec.expr import (
-    FALSE,
-    Const,
-    Expr,
-    Operand,
-    Sort,
-    Var,
-    lift,
-    substitute,
-    variables,
-)
+from slotproof_model.spec.expr import FALSE, Const, Expr, Operand, Sort, Var, lift, variables
 from slotproof_model.spec.memory import Mem, affordable, counts
 from slotproof_model.spec.partly import PartialValue, partly
 
@@ -99,14 +89,14 @@ class Transition:
         """The effect, plus the new counts of pools and rows after the memory moves."""
         return {**self.effect, **counts(self.memory)}
 
-    def of_step(self, clause: Expr) -> Expr:
-        """Return a step clause with this transition's values of :data:`state.this_step`."""
-        nowhere = lift(-1)  # A step that reports tokens must have a position.
-        this = {
-            state.this_step.at.name: nowhere if self.at is None else self.at,
+    @cached_property
+    def this_step(self) -> dict[str, Expr]:
+        """Values of the variables in :data:`state.this_step`. Without a reported token, the
+        position is -1."""
+        return {
+            state.this_step.at.name: lift(-1) if self.at is None else self.at,
             state.this_step.detached.name: lift(self.detaches is not None),
         }
-        return substitute(clause, this)
 
     # Consequences of guard and effect ------------------------------------------
 

@@ -122,6 +122,14 @@ def _restore_to(n: Expr) -> Transition:
     )
 
 
+def _restore_with_tail() -> Transition:
+    """Return a restore that cuts as under keeps_slack, in every profile."""
+    whole = t._restored.E == slot.E
+    room = ite(whole, slot.A, t._restored.A)
+    gone = free(slot, ceil_page(room), ceil_page(slot.A))
+    return becomes(moving(t.T_RESTORE, gone), (slot.A, room), (req.A, room))
+
+
 def _slack_stays(n: Expr) -> t.Cut:
     """Return a cut that frees nothing if slack is kept, also below the cursor."""
     left = t.cut(req, n)
@@ -607,4 +615,103 @@ _LIFE = (
 )  # fmt: skip
 """Errors in sessions, requests and histories."""
 
-WRONG: dict[str, Wrong] = {wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE)}
+_nowhere = replace(
+    guarded(t.T_RESULT, at=t.at >= 0),
+    means={name: expr for name, expr in t.T_RESULT.means.items() if name != "at"},
+    allows=replace(t.T_RESULT.allows, when=conj(t.T_RESULT.allows.when, given(t.at) >= 0)),
+)
+_ANSWERS = (
+    # Results and their rounds
+    _alone("result-of-no-position", "the result of an old round counts as the next one",
+           "T-RESULT / INV-TOLD-STEP.next", _nowhere),
+    _wrong("decode-of-no-position", "a round's tokens are appended wherever the round began",
+           "T-DECODE / INV-TOLD-STEP.next", unguarded(t.T_DECODE, "at")),
+    _wrong("prefill-tells-under-overlap",
+           "a prefill reports its token at once, and a result reports it again (ADR 9)",
+           "T-EXTEND / INV-ROUND-STEP.results", unguarded(t.T_EXTEND, "overlap")),
+    _wrong("result-of-no-round", "a result arrives although no round is outstanding",
+           "T-RESULT / INV-ROUNDS.counted",
+           guarded(unguarded(t.T_RESULT, "rounds"),
+                   ahead=req.C + t.k + 2 <= known + t.sampled + maximum(1, req.rounds))),
+    _wrong("result-stays", "a processed result stays in the queue and is processed again",
+           "T-RESULT / INV-ROUND-STEP.results", less(t.T_RESULT, "req.rounds")),
+    _alone("wipe-keeps-rounds", "a retracted turn still takes the results of its old rounds",
+           "T-RETRACT-WIPE / INV-ROUNDS.running", less(t.T_RETRACT_WIPE, "req.rounds")),
+    _wrong("prefill-of-old-rounds", "a prefill does not count as a round of its own",
+           "T-EXTEND / INV-ROUND-STEP.prefills", becomes(t.T_EXTEND, (req.rounds, 0))),
+    _wrong("launch-uncounted", "a round is launched and nothing waits for its result",
+           "T-LAUNCH / INV-ROUND-STEP.ahead", less(t.T_LAUNCH, "req.rounds")),
+    _wrong("launch-twice", "one launched round gets two results",
+           "T-LAUNCH / INV-ROUND-STEP.launches", becomes(t.T_LAUNCH, (req.rounds, req.rounds + 2))),
+    _wrong("launch-third", "a third round is launched before any result",
+           "T-LAUNCH / INV-ROUNDS.counted",
+           replace(unguarded(t.T_LAUNCH, "rounds"),
+                   allows=Allowance(t.T_LAUNCH.allows.when & (req.rounds >= 0)))),
+    _alone("result-commits-ahead", "a result commits the KV of a round without a result",
+           "T-RESULT / INV-COVER.rounds", unguarded(t.T_RESULT, "ahead")),
+    _alone("insert-drops-round", "a request that publishes KV loses its round in flight",
+           "T-INSERT / INV-ROUND-STEP.arrives",
+           becomes(t.T_INSERT, (req.rounds, ite(known > req.C, 0, req.rounds)))),
+    # What the client was told
+    _wrong("save-history-of-output", "the history gets every sampled token, the dropped ones too",
+           "T-SAVE / INV-HISTORY.told", becomes(t.T_SAVE, (session.history, known))),
+    _wrong("save-history-of-kv", "the history gets the tokens with KV, not the answer",
+           "T-SAVE / INV-HISTORY.told",
+           becomes(t.T_SAVE, (session.history, minimum(answered, req.C)))),
+    _wrong("save-drops-last", "the history loses each answer's last token in every profile",
+           "T-SAVE / INV-HISTORY.told",
+           becomes(t.T_SAVE, (session.history, maximum(req.prompt, answered - 1)))),
+    _wrong("save-keeps-last", "the history keeps each answer's last token in every profile",
+           "T-SAVE / INV-HISTORY.told", becomes(t.T_SAVE, (session.history, req.prompt + req.told))),
+    _wrong("decode-past-end", "an answer goes on after its end",
+           "T-DECODE / INV-TOLD-STEP.ends",
+           replace(unguarded(t.T_DECODE, "answering"),
+                   guard={**unguarded(t.T_DECODE, "answering").guard,
+                          "ends": implies(~(req.told == req.output), t.told == 0)},
+                   allows=Allowance(t.T_DECODE.allows.when & (req.told >= req.output)))),
+    _wrong("result-unsays", "a retracted turn's client is told its tokens again",
+           "T-RETRACT / INV-TOLD-STEP.keeps", becomes(t.T_RETRACT, (req.told, 0))),
+    _wrong("decode-tells-more", "a client is told tokens that no step reports",
+           "T-DECODE / INV-TOKENS.told",
+           becomes(t.T_DECODE, (req.told, req.told + t.k + 1))),
+    _wrong("insert-tells", "a client is told a token of a round that has no result",
+           "T-INSERT / INV-TOKENS.told", becomes(t.T_INSERT, (req.told, req.told + 1))),
+    # Prompts, rejections, closes
+    _alone("submit-empty", "a turn may have an empty prompt",
+           "T-SUBMIT / INV-LIFE-STEP.begins",
+           replace(guarded(t.T_SUBMIT, nonempty=t.new >= 0),
+                   means={"new": t.T_SUBMIT.means["new"]})),
+    _alone("reject-idle", "an idle session rejects a turn",
+           "T-REJECT / INV-LIFE-STEP.detaches",
+           replace(unguarded(t.T_REJECT, "busy"),
+                   means={"stays": t.T_REJECT.means["stays"]})),
+    _alone("reject-closes", "a rejected turn closes its session",
+           "T-REJECT / INV-INFLIGHT-STEP.asks",
+           replace(becomes(t.T_REJECT, (session.closing, session.closing | session.inflight)),
+                   means={"stub": t.T_REJECT.means["stub"]})),
+    _alone("retract-closes", "a retracted turn closes its session",
+           "T-RETRACT / INV-INFLIGHT-STEP.asks", becomes(t.T_RETRACT, (session.closing, TRUE))),
+    # Slack
+    _alone("save-keeps-slack", "a finished turn leaves its drafts' memory to the slot",
+           "T-SAVE / INV-SLACK-STEP.trims",
+           replace(moving(t.T_SAVE, free(req, ceil_page(req.A), ceil_page(req.A))),
+                   effect={**t.T_SAVE.effect,
+                           **assign((slot.A, ite(answered >= req.E, req.A, t._trimmed.A)))},
+                   memory=(free(req, ite(answered >= req.E, ceil_page(req.A),
+                                         ceil_page(t._trimmed.A)), ceil_page(req.A)),))),
+    _alone("restore-keeps-tail", "a restore leaves the slot's memory past the reused KV",
+           "T-RESTORE / INV-SLACK-STEP.tail", _restore_with_tail()),
+    _alone("decode-grows", "every decoding round allocates more ahead",
+           "T-DECODE / INV-SLACK-STEP.grows", unguarded(t.T_DECODE, "slack")),
+    _alone("launch-grows", "every launched round allocates more ahead",
+           "T-LAUNCH / INV-SLACK-STEP.grows", unguarded(t.T_LAUNCH, "slack")),
+    _alone("lent-slot-counts-drafts", "a slot on loan counts the drafts of its turn",
+           "T-DECODE / INV-LOAN.grows",
+           becomes(t.T_DECODE, (slot.C, ite(slot.lent, req.A + t.d, slot.C)),
+                   (slot.A, ite(slot.lent, req.A + t.d, slot.A)))),
+)  # fmt: skip
+"""Errors in results, answers, rejections, closes and slack."""
+
+WRONG: dict[str, Wrong] = {
+    wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE, *_ANSWERS)
+}
