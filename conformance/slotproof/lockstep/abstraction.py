@@ -8,18 +8,20 @@
 | another actor | each plain, stub or doomed request, and each second turn of a session |
 | E | ``E``, or 0 if ``E`` <= ``Q``: a cursor on tree pages has no meaning |
 | locked | true if the actor has KV, and if it has a lock in the prefix tree or Q is 0 |
+| told, rounds | no engine shows them: :func:`carry` takes them from the state before and the events |
 """
 
 from __future__ import annotations
 
 from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
-from slotproof_model.evaluation.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, REQUEST, SESSION, SLOT, Values
 from slotproof_model.evaluation.world import Constants, World
 from slotproof_model.spec.state import (
     KINDS,
     NO_ROW,
     PHASES,
     PLAIN,
+    RUNNING,
     Pool,
     Request,
     Rows,
@@ -30,6 +32,9 @@ from slotproof_model.spec.state import (
 _NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
 _NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))
 _HAS_KV = ("matched", "parked", "running")
+_KIND = OWN["req.kind"]
+UNSHOWN = frozenset((OWN["req.told"], OWN["req.rounds"]))
+"""Indices of the variables that no snapshot shows."""
 
 
 def abstract(snapshot: Snapshot, constants: Constants) -> World:
@@ -81,8 +86,25 @@ def _request(request: RequestView, constants: Constants, alone: bool = False) ->
     has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # without KV: no lock
     locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
     kind = PLAIN if alone else KINDS[request["kind"]]
-    known = PHASES[request["phase"]], request["prompt"], request["output"]
-    return Request(kind, *known, *_row_of(request, constants), int(locked))
+    phase, prompt, output = PHASES[request["phase"]], request["prompt"], request["output"]
+    row = _row_of(request, constants)
+    rounds = _rounds(row[1] - prompt - output) if constants.overlap and phase == RUNNING else 0
+    return Request(kind, phase, prompt, output, output, rounds, *row, int(locked))
+
+
+def _rounds(ahead: int) -> int:
+    """Return the likely number of rounds without a result, if the KV is ahead of the known tokens
+    by ``ahead`` tokens. The request is between two chunks of its prompt if KV is missing."""
+    return 0 if ahead < -1 else min(2, max(1, ahead + 1))
+
+
+def carry(spec: World, engine: World) -> None:
+    """Set the variables that no snapshot shows, in the engine's state, to the spec's values."""
+    for key, values in engine.actors.items():
+        ours = spec.actors.get(key)
+        if ours is not None and ours[_KIND] == values[_KIND]:
+            for index in UNSHOWN:
+                values[index] = ours[index]
 
 
 def _row_of(view: SlotView | RequestView, constants: Constants) -> tuple[int, int, int, int, int]:

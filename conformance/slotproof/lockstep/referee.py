@@ -17,6 +17,7 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Observation, ObservationRecord, Violation, same_state
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.published import Published
+from slotproof.lockstep.waits import tail
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import Event, Hashed, Snapshot, nonsense
@@ -135,7 +136,10 @@ class Referee:
         self.client = Client(
             CLOSES not in offered.not_observed, profile.choices, "closed" in offered.answers
         )
-        self.constants = Constants(config.page_size, config.context_len, config.window, profile)
+        slack = 1 + tail(config)
+        self.constants = Constants(
+            config.page_size, config.context_len, config.window, profile, slack
+        )
         self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.last: Observation | None = None

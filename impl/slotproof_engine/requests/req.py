@@ -86,6 +86,12 @@ class Req(KVRecord):
     def remaining_new_tokens(self) -> int:
         return max(0, self.max_new_tokens - len(self.output_ids))
 
+    def told(self, tokens: list[int]) -> int:
+        """Return how many of the next outputs belong to the answer."""
+        room = self.remaining_new_tokens
+        ends = (index + 1 for index, token in enumerate(tokens) if token in self.stop_token_ids)
+        return min(room, next(ends, len(tokens)))
+
     def finished_len(self) -> tuple[int, str] | None:
         """Return the output length at the end and the finish reason, or ``None`` before the end.
 

@@ -18,6 +18,8 @@ class Result:
     """Sampled tokens. The last token is the input of the request's next round."""
     outputs: int
     """Number of tokens appended to the outputs. 0 if the request wants no outputs."""
+    at: int
+    """Position of the first token, among prompt and output. Determined by the launched batch."""
     committed: int = 0
     """Number of tokens whose KV is committed on processing. 0 if committed at the launch."""
     prefilled: bool = False

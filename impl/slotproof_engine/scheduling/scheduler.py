@@ -121,18 +121,20 @@ class Scheduler:
             sampled = int(complete and req.max_new_tokens > 0)
             req.kv_committed_len = req.extend_to
             req.phase = Phase.RUNNING
+            reported = [] if self.config.overlap else [token][:sampled]
             self.outbox.emit(
                 "T-EXTEND",
                 req.session_id,
                 req.rid,
                 t=req.extend_to,
-                sampled=0 if self.config.overlap else sampled,
+                sampled=len(reported),
+                told=req.told(reported),
                 row=req.req_pool_idx,
             )
             if complete:
                 if req is self.chunked_req:
                     self.chunked_req = None
-                yield Result(req, [token], sampled, prefilled=True)
+                yield Result(req, [token], sampled, at=req.extend_to, prefilled=True)
             else:
                 self._advance_swa(req)
                 batch.remove(req)
@@ -158,23 +160,24 @@ class Scheduler:
             # present length.
             for req in reqs:
                 self._advance_swa(req)
-        before = [req.kv_allocated_len for req in reqs]
+        before = [(req.kv_allocated_len, self.rounds.start(req) + 1) for req in reqs]
         self.kv.alloc([(req, self.rounds.target(req)) for req in reqs])
         rounds = self.rounds.run(batch, reqs)
-        for req, old, tokens in zip(reqs, before, rounds, strict=True):
-            d, k = req.kv_allocated_len - old, len(tokens)
+        for req, (old, at), tokens in zip(reqs, before, rounds, strict=True):
+            d, k, actor = req.kv_allocated_len - old, len(tokens), (req.session_id, req.rid)
             if not overlap:
-                self.outbox.emit("T-DECODE", req.session_id, req.rid, d=d, k=k)
-                yield Result(req, tokens, k, committed=k)
+                self.outbox.emit("T-DECODE", *actor, at=at, d=d, k=k, told=req.told(tokens))
+                yield Result(req, tokens, k, at, committed=k)
                 continue
             counts = 0 if self.config.draft else k
             req.kv_committed_len += counts
-            self.outbox.emit("T-LAUNCH", req.session_id, req.rid, d=d, k=counts)
-            yield Result(req, tokens, k, committed=k - counts)
+            self.outbox.emit("T-LAUNCH", *actor, d=d, k=counts)
+            yield Result(req, tokens, k, at, committed=k - counts)
 
     def process_result(self, result: Result) -> None:
         """Apply a batch's result to a request. Changes the cache if the request ends."""
         req, tokens = result.req, result.tokens[: result.outputs]
+        told = req.told(tokens)
         req.output_ids += tokens
         req.kv_committed_len += result.committed
         if not self.config.overlap:
@@ -182,7 +185,8 @@ class Scheduler:
                 self._advance_swa(req)
         elif tokens:
             k, n = result.committed, len(tokens)
-            self.outbox.emit("T-RESULT", req.session_id, req.rid, k=k, sampled=n)
+            actor = (req.session_id, req.rid)
+            self.outbox.emit("T-RESULT", *actor, at=result.at, k=k, sampled=n, told=told)
         if result.prefilled and req.finished_len() is None:
             self.cache.cache_unfinished_req(req)
         self._finish_if_done(req)

@@ -142,7 +142,7 @@ class SessionCache:
         self.trim_overshoot(req, finished_len)
         self._save(req, req.session)
         req.session.finish_req(req, kept)
-        self.outbox.emit("T-SAVE", req.session_id, req.rid, F=kept)
+        self.outbox.emit("T-SAVE", req.session_id, req.rid)
 
     def kept_len(self, finished_len: int) -> int:
         """Return how many outputs enter the history. ``drops_last`` leaves out the last output."""

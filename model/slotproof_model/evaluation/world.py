@@ -47,6 +47,10 @@ class Constants:
     """Positions that a decoding round may allocate past the KV that it computes."""
 
     @property
+    def overlap(self) -> bool:
+        return self.profile.choices["overlap"]
+
+    @property
     def vector(self) -> Values:
         choices = self.profile.choices
         return state.Config(

@@ -859,18 +859,16 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = replace(
     T_ABORT,
     id="T-OOM",
-    sentence="The scheduler aborts a running turn that can't grow, as in T-ABORT. No other request "
+    sentence="The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other request "
     "has KV that a retraction could free.",
     by="the scheduler",
     source="",
     guard={
         **_abort_guard,
-        "running": req.phase == RUNNING,
         "alone": (frame.uncached == 0) & (frame.swa_uncached == 0),
     },
     allows=unlocking(
-        is_turn & (req.phase == RUNNING) & (frame.uncached <= 0) & (frame.swa_uncached <= 0),
-        locks_either,
+        is_turn & has_kv & (frame.uncached <= 0) & (frame.swa_uncached <= 0), locks_either
     ),
 )
 

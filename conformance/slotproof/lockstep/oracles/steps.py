@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from slotproof.lockstep.abstraction import UNSHOWN, carry
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.figures import figures
 from slotproof.lockstep.observation import Observation, Violation, actor_of, violated
@@ -49,6 +50,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     world.writers.clear()
     yield from follow(world, events, seen.coverage, seen.given_up)
     seen.differences = list(differences(world, seen.world))
+    carry(world, seen.world)
     yield from seen.differences
 
 
@@ -142,7 +144,7 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
         for (name, index), want, have in zip(OWN.items(), ours, theirs, strict=True):
             if index in _CURSORS and max(want, have) <= ours[_CURSORS[index]]:
                 continue
-            if want != have and not (lent and index in _STALE):
+            if want != have and index not in UNSHOWN and not (lent and index in _STALE):
                 yield _differs(name, writer, int(want), int(have), key)
 
 
