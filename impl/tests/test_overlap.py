@@ -18,13 +18,14 @@ def test_a_token_is_known_one_iteration_after_its_round(drive: Any) -> None:
     """T-LAUNCH, T-RESULT: C is ahead of the processed tokens by one, but not of the device."""
     d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 3).step()
     (req,) = d.engine.scheduler.reqs.values()
-    assert told(d) == [("T-EXTEND", {"t": 2, "sampled": 0, "row": 0})]
+    assert told(d) == [("T-EXTEND", {"t": 2, "ahead": 0, "sampled": 0, "told": 0, "row": 0})]
     assert (req.kv_committed_len, req.output_ids) == (2, [])
     d.step()
-    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"k": 0, "sampled": 1})]
+    one = {"k": 0, "sampled": 1, "told": 1}
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"at": 2, **one})]
     assert (req.kv_committed_len, len(req.output_ids)) == (3, 1)
     d.step(2)
-    assert told(d)[1:] == [("T-RESULT", {"k": 0, "sampled": 1}), ("T-SAVE", {"F": 3})]
+    assert told(d)[1:] == [("T-RESULT", {"at": 4, **one}), ("T-SAVE", {})]
     assert (d.engine.cache.slots["s"].kv_committed_len, d.broken()) == (5, set())
     assert d.step().tids == []
 
@@ -32,13 +33,15 @@ def test_a_token_is_known_one_iteration_after_its_round(drive: Any) -> None:
 def test_a_speculative_round_counts_when_its_result_comes(drive: Any) -> None:
     """T-LAUNCH allocates for the new round and for tokens accepted by the round in flight."""
     d = drive(overlap=True, draft=3, topk=2).submit(None, "r", [5, 6], 40).step(2)
-    assert told(d) == [("T-LAUNCH", {"d": 11, "k": 0}), ("T-RESULT", {"k": 0, "sampled": 1})]
+    first = {"at": 2, "k": 0, "sampled": 1, "told": 1}
+    assert told(d) == [("T-LAUNCH", {"d": 11, "k": 0}), ("T-RESULT", first)]
     accepted = set()
     for _ in range(8):
         (req,) = d.engine.scheduler.reqs.values()
         before = req.kv_committed_len
         d.step()
         (launch, result) = told(d)
+        assert result[1]["at"] == before + 1
         assert launch[1]["k"] == 0 and result[1]["k"] == result[1]["sampled"]
         assert req.kv_committed_len == before + result[1]["sampled"] == req.seqlen - 1
         accepted.add(result[1]["sampled"])
@@ -48,7 +51,7 @@ def test_a_speculative_round_counts_when_its_result_comes(drive: Any) -> None:
 def test_a_turn_that_has_finished_is_in_one_more_batch(drive: Any) -> None:
     """T-SAVE cuts the KV computed by the extra batch past the end, in full."""
     d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 0).step(2)
-    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-SAVE", {"F": 0})]
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-SAVE", {})]
     slot = d.engine.cache.slots["s"]
     assert (slot.kv_committed_len, slot.kv_allocated_len, d.broken()) == (2, 2, set())
     d.step()
@@ -59,7 +62,7 @@ def test_a_turn_that_has_finished_is_in_one_more_batch(drive: Any) -> None:
 def test_a_full_row_is_launched_without_a_token(drive: Any, draft: int) -> None:
     d = drive(overlap=True, context_len=4, draft=draft).open("s").submit("s", "r", [5] * 4, 0)
     d.step(2)
-    assert told(d) == [("T-LAUNCH", {"d": 0, "k": 0}), ("T-SAVE", {"F": 0})]
+    assert told(d) == [("T-LAUNCH", {"d": 0, "k": 0}), ("T-SAVE", {})]
     assert d.broken() == set()
 
 

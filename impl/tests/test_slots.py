@@ -19,7 +19,7 @@ def slot(d: Any) -> tuple[int, int, int, int]:
 
 
 def test_a_finished_turn_leaves_a_slot(drive: Any) -> None:
-    """T-SAVE: C = N + F - 1, for the last token has no KV yet."""
+    """T-SAVE: C = N + output - 1, for the last token has no KV yet."""
     d = turn1(drive())
     assert slot(d) == (10, 10, 4, 0)
     assert d.figures() == (90, 0, 4, 6, 0)
@@ -126,7 +126,7 @@ def test_a_turn_without_new_tokens_recomputes_the_last_one(drive: Any) -> None:
     d = turn1(drive()).submit("s", "r2", [], 2).step()
     assert d.last("T-RESTORE")["C"] == 10
     d.drain().submit("s", "r3", [], 0).step()
-    assert d.last("T-EXTEND") == {"t": 13, "sampled": 0, "row": 0}
+    assert d.last("T-EXTEND") == {"t": 13, "ahead": 0, "sampled": 0, "told": 0, "row": 0}
     assert slot(d)[0] == 13
     d.submit("s", "r4", [], 1).step()
     assert d.tids == ["T-SUBMIT", "T-RESTORE", "T-EXTEND", "T-SAVE"]

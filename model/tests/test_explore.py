@@ -210,7 +210,7 @@ def test_a_forgotten_release_is_found_with_the_shortest_path() -> None:
         "T-OPEN",
         "T-SUBMIT new=1",
         "T-MATCH m=0 locked=0 swa_locked=0",
-        "T-EXTEND t=1 sampled=0 told=0 row=0",
+        "T-EXTEND t=1 ahead=0 sampled=0 told=0 row=0",
         "T-SAVE",
         "T-CLOSE u=0 swa_u=0",
     ]

@@ -36,7 +36,7 @@ class Hand(Paged):
         size = self.size
         self.ok("T-PLAIN-SUBMIT", who, prompt=prompt)
         self.ok("T-MATCH", who, m=0)
-        self.ok("T-EXTEND", who, t=prompt, sampled=1, told=1, row=row)
+        self.ok("T-EXTEND", who, t=prompt, ahead=0, sampled=1, told=1, row=row)
         self.ok("T-PLAIN-FINISH", who, q=(prompt - 1) // size * size)
 
     def running(
@@ -45,7 +45,7 @@ class Hand(Paged):
     ) -> None:  # fmt: skip
         """Match these pages of the tree, and prefill one token more."""
         self.match(who, path, u, swa, swa_u)
-        self.ok("T-EXTEND", who, t=len(path) * self.size + 1, sampled=1, told=1, row=row)
+        self.ok("T-EXTEND", who, t=len(path) * self.size + 1, ahead=0, sampled=1, told=1, row=row)
 
     def match(
         self, who: str, path: list[int], u: int, swa: list[int] | None = None, swa_u: int = 0
@@ -161,7 +161,7 @@ def test_an_insert_points_to_the_trees_copy() -> None:
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
-        hand.ok("T-EXTEND", who, t=3, sampled=1, told=1, row=row)
+        hand.ok("T-EXTEND", who, t=3, ahead=0, sampled=1, told=1, row=row)
     hand.ok("T-INSERT", "b", q=2, locked=2)
     first, second = hand.tree()
     hand.ok("T-INSERT", "c", hand.at([first, second]), q=2, dup=2)
@@ -177,7 +177,7 @@ def test_an_insert_that_keeps_pointing_to_its_own_pages_is_seen() -> None:
     for who, row in (("b", 0), ("c", 1)):
         hand.ok("T-PLAIN-SUBMIT", who, prompt=3)
         hand.ok("T-MATCH", who, m=0)
-        hand.ok("T-EXTEND", who, t=3, sampled=1, told=1, row=row)
+        hand.ok("T-EXTEND", who, t=3, ahead=0, sampled=1, told=1, row=row)
     hand.ok("T-INSERT", "b", q=2, locked=2)
     said = hand.step("T-INSERT", "c", q=2, dup=2)
     assert "T-INSERT [full] / choice.found" in said

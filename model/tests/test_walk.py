@@ -114,6 +114,8 @@ class Draw:
                 return reported if rng.random() < 0.9 else rng.randint(0, reported)
             case "at":
                 return known
+            case "ahead":
+                return rng.randint(0, 1)
             case "q":
                 most = min(self["req.C"], known) - self["req.Q"]
                 return self["req.Q"] + self.pages(most)

@@ -15,7 +15,6 @@ from slotproof.lockstep.misread import ORDER, misread, unborn
 from slotproof.lockstep.referee import Setup
 from slotproof.protocol.snapshot import Snapshot, token_hash
 from slotproof.support import bounds
-from slotproof_model.evaluation.world import Constants
 
 _TURNED = "pages where tokens are meant"
 
@@ -228,9 +227,7 @@ def _events(
     config = run.config
     for before, snapshot, _ in run.moments:
         if events := snapshot.get("events"):
-            width = snapshot["rows"].get("width", config.context_len)
-            choices = Setup(config).choices(offered)
-            constants = Constants(config.page_size, width, config.window, choices)
+            constants = Setup(config).constants(offered, snapshot["rows"].get("width"))
             start, end = (abstract(side, constants) for side in (before, snapshot))
             reading = misread(start, events, end)
             if reading and not (certain and reading[0] == ORDER and not unborn(start, events)):

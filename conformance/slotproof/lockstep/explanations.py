@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from slotproof.lockstep.abstraction import abstract
+from slotproof.lockstep.abstraction import abstract, carry
 from slotproof.lockstep.misread import twin
 from slotproof.lockstep.oracles.steps import differences
 from slotproof.lockstep.referee import Referee, empty_snapshot, with_totals
@@ -130,9 +129,17 @@ def _turns(referee: Referee) -> list[_Turn]:
     if not seen or "events" not in seen[-1] or not referee.log[-1].judged:
         return []
     last = [with_totals(empty_snapshot(), seen[0]), *seen][-EARLIER - 1 :]
-    worlds = pairwise(abstract(snapshot, referee.constants) for snapshot in last)
-    told = (snapshot.get("events") or () for snapshot in last[1:])
-    return [_Turn(a, events, b) for (a, b), events in zip(worlds, told, strict=True)]
+    turns: list[_Turn] = []
+    before = abstract(last[0], referee.constants)
+    for snapshot in last[1:]:
+        events, after = snapshot.get("events") or (), abstract(snapshot, referee.constants)
+        spec = twin(before)
+        for event in events:
+            spec.apply(*event)
+        carry(spec, after)
+        turns.append(_Turn(before, events, after))
+        before = after
+    return turns
 
 
 def _distinct(fitting: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:

@@ -38,9 +38,9 @@ READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
         "is the number of new tokens, not the length of the whole prompt",
     ),
     (
-        frozenset(["F"]),
-        lambda said, had, _: said - had[req.prompt.name],
-        "is the number of output tokens, not of prompt and output tokens",
+        frozenset(["at"]),
+        lambda said, had, _: said + had[req.prompt.name],
+        "is a position among prompt and output tokens, not among output tokens",
     ),
     (
         frozenset(["m", "q", "u", "swa_u", "locked", "swa_locked", "dup", "swa_dup"]),

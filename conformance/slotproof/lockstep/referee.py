@@ -79,6 +79,13 @@ class Setup:
             made[name] |= getattr(self.config, name)
         return replace(base, base=base.name, says=made)
 
+    def constants(self, offered: Capabilities, width: int | None = None) -> Constants:
+        """Return the constants of the spec. ``width``: width of the engine's rows, if known."""
+        config, choices = self.config, self.choices(offered)
+        width = config.context_len if width is None else width
+        slack = width if "draft" in offered.commands else 1 + tail(config)  # Drafts may be injected.
+        return Constants(config.page_size, width, config.window, choices, slack)
+
 
 class OutOfTime(BaseException):
     """Signal that the time limit is reached. It is no error of the engine or of slotproof."""
@@ -136,10 +143,7 @@ class Referee:
         self.client = Client(
             CLOSES not in offered.not_observed, profile.choices, "closed" in offered.answers
         )
-        slack = 1 + tail(config)
-        self.constants = Constants(
-            config.page_size, config.context_len, config.window, profile, slack
-        )
+        self.constants = setup.constants(offered)
         self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.last: Observation | None = None

@@ -9,6 +9,7 @@ from slotproof_engine.mutants import (
     content,
     memory,
     prefixes,
+    results,
     sessions,
     slots,
 )
@@ -18,7 +19,7 @@ __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for kind in (slots, sessions, memory, content, prefixes, choices, checks, answers)
+    for kind in (slots, sessions, memory, content, prefixes, choices, checks, answers, results)
     for mutant in kind.MUTANTS
 }
 

@@ -127,6 +127,7 @@ class Scheduler:
                 req.session_id,
                 req.rid,
                 t=req.extend_to,
+                ahead=0,
                 sampled=len(reported),
                 told=req.told(reported),
                 row=req.req_pool_idx,

@@ -98,6 +98,7 @@ class Bounds:
             "k": range(self.draft + 1) if self.draft else (0, 1) if overlap else (1,),
             "told": range(self.output + 1),
             "at": range(self.width + 1),
+            "ahead": (0,),
         }
         return one_by_one.get(name) or range(0, self.tokens + 1, self.page_size)
 

@@ -180,7 +180,8 @@ def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
 # Transitions -------------------------------------------------------------------------
 
 _DOMAINS = {
-    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "told": "{0, 1}", "row": "Lines",
+    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "told": "{0, 1}", "ahead": "{0}",
+    "row": "Lines",
     "t": "0 .. width", "at": "0 .. width", "d": "Drafts", "k": "Drafts",
 }  # fmt: skip
 

@@ -353,7 +353,7 @@ def _answering(
             continue
         mode = {"case.overlap": config.overlap if overlap else ~config.overlap}
         sampled = 0 if overlap else 1
-        first = start.then(EXTEND, t=known, sampled=sampled, told=sampled, row=row)
+        first = start.then(EXTEND, t=known, ahead=0, sampled=sampled, told=sampled, row=row)
         first = first.then("T-RESULT", **_ONE_MORE_TOKEN) if overlap else first
         name = f"{EXTEND}, overlap" if overlap else EXTEND
         yield first.task(name, {**zero, **any_row, **mode}, answers)

@@ -212,13 +212,13 @@ def answers(reported: Expr) -> dict[str, Expr]:
     the answer's end, a turn must not have published KV past its history."""
     return {
         "told": (told >= 0) & (told <= reported),
-        "ends": implies(is_turn & (told < reported), req.Q <= answered),
+        "ends": implies(is_turn & (told < reported), req.Q <= answered + told),
     }
 
 
 def _answers(reported: Expr) -> Expr:
     """State :func:`answers` case by case, for allowances."""
-    rest = (given(told) < reported) & (~is_turn | (answered >= req.Q))
+    rest = (given(told) < reported) & (~is_turn | (answered + given(told) >= req.Q))
     return (given(told) >= 0) & ((given(told) == reported) | rest)
 
 
@@ -497,6 +497,7 @@ T_REFUSE = Transition(
 # Running -----------------------------------------------------------------------
 
 t = param("t", "position up to which the request has KV after the prefill, in tokens")
+ahead = param("ahead", "positions that the prefill allocates past t, for the next round's drafts")
 sampled = param("sampled", "number of output tokens that become known in this step")
 told = param("told", "number of these tokens that belong to the answer: its client is told them")
 at = param("at", "position of the first of these tokens, among prompt and output")
@@ -504,22 +505,24 @@ row = param("row", "index of the req_to_token row that the request uses")
 
 T_EXTEND = Transition(
     "T-EXTEND",
-    "The scheduler prefills up to position t. The last chunk may sample one token. Under overlap "
+    "The scheduler prefills up to position t, and may allocate for the drafts of the next round. "
+    "The last chunk may sample one token. Under overlap "
     "scheduling, this token becomes known with a T-RESULT.",
     by="the scheduler",
     stage="run",
     course="every request",
     guard={
         "matched": (req.phase == MATCHED) | (req.phase == PARKED),
-        "t": (t >= req.C) & (t <= known) & (t <= config.width),
+        "t": (t >= req.C) & (t <= known),
+        "ahead": (ahead >= 0) & (ahead <= config.slack) & (t + ahead <= config.width),
         "sampled": (sampled >= 0) & (sampled <= 1) & implies(sampled == 1, t == known),
         "overlap": implies(config.overlap, sampled == 0),
         **answers(sampled),
         "row": (row >= 0) & implies(req_has_row, row == req.row),
     },
-    params=(t, sampled, told, row),
+    params=(t, ahead, sampled, told, row),
     at=t,
-    memory=(take_row(~req_has_row), alloc(ceil_page(req.A), ceil_page(t))),
+    memory=(take_row(~req_has_row), alloc(ceil_page(req.A), ceil_page(t + ahead))),
     effect=assign(
         (req.phase, RUNNING),
         (req.output, req.output + sampled),
@@ -527,10 +530,11 @@ T_EXTEND = Transition(
         (req.rounds, ite(config.overlap & (t == known), 1, 0)),
         (req.row, row),
         (req.C, t),
-        (req.A, maximum(req.A, t)),
+        (req.A, maximum(req.A, t + ahead)),
     ),
     means={
         "t": after(req.C) == t,
+        "ahead": after(req.A) == maximum(req.A, t + ahead),
         "sampled": gain(req.output) == sampled,
         "told": gain(req.told) == told,
         "row": after(req.row) == row,
@@ -540,12 +544,13 @@ T_EXTEND = Transition(
             (req.phase == MATCHED) | (req.phase == PARKED),
             given(t) >= req.C,
             given(t) <= known,
-            given(t) <= config.width,
+            (given(ahead) >= 0) & (given(ahead) <= config.slack),
+            given(t) + given(ahead) <= config.width,
             (given(sampled) == 0)
             | ((given(sampled) == 1) & (given(t) == known) & ~config.overlap),
             _answers(given(sampled)),
             ite(req.row == NO_ROW, (given(row) >= 0) & (rows.free >= 1), given(row) == req.row),
-            room(ceil_page(given(t)) - ceil_page(req.A)),
+            room(ceil_page(given(t) + given(ahead)) - ceil_page(req.A)),
         )
     ),
 )
@@ -582,7 +587,7 @@ T_INSERT = Transition(
     course="every request",
     guard={
         "begun": begun,
-        "answering": answering,
+        "history": implies(is_turn & ~answering, q <= answered),
         "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
         "locked": (q - req.Q - dup <= locked) & is_aligned(locked) & (locked <= q - req.Q),
@@ -624,7 +629,8 @@ T_INSERT = Transition(
     },
     allows=Allowance(
         conj(
-            begun & (~slot.lent | config.loan_publishes) & (req.told >= req.output),
+            begun & (~slot.lent | config.loan_publishes),
+            (req.kind == PLAIN) | (req.told >= req.output) | (given(q) <= answered),
             legal_insert,
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),

@@ -108,14 +108,15 @@ class Engine:
         home.at += [self.free.pop() for _ in known[len(home.at) :]]
         more = int(turn["max_new"] > 0)
         if turn["output"]:
-            self.event("T-DECODE", sid, turn["rid"], d=1, k=1)
+            self.event("T-DECODE", sid, turn["rid"], at=len(known), d=1, k=1, told=1)
         else:
-            self.event("T-EXTEND", sid, turn["rid"], t=len(known), sampled=more, row=home.row)
+            told = {"sampled": more, "told": more, "row": home.row}
+            self.event("T-EXTEND", sid, turn["rid"], t=len(known), ahead=0, **told)
         turn["output"] += [1 + zlib.crc32(f"{self.seed} {known}".encode()) % 250] * more
         stopped = turn["output"][-1:] and turn["output"][-1] in turn["stop"]
         if stopped or len(turn["output"]) == turn["max_new"]:
             home.slot, home.history = True, turn["prompt"] + turn["output"]
-            self.event("T-SAVE", sid, turn["rid"], F=len(turn["output"]))
+            self.event("T-SAVE", sid, turn["rid"])
             self.end(sid, home, "stop" if stopped else "length")
 
     def end(self, sid, home, reason):

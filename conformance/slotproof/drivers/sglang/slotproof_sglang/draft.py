@@ -53,9 +53,10 @@ class Drafts:
             self.dialect.rows.req_to_token[kv.row, kv.A : kv.A + allocate] = indices
         if req.finished_len is None:  # The tokens committed now are past the end of the turn.
             req.finished_len = len(req.output_ids)
+        at = len(req.origin_input_ids) + len(req.output_ids)
         req.output_ids.extend([FILLER] * commit)
         self.dialect.grow(req, allocate, commit)
-        self.tracker.of(req, "T-DECODE", d=allocate, k=commit)
+        self.tracker.of(req, "T-DECODE", at=at, d=allocate, k=commit, told=0)
         self.tracker.injected = True
 
     def _allocate(self, row: int, start: int, count: int) -> Any:

@@ -81,7 +81,7 @@ class Endings:
         dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
         sid = tracker.meta(req).session
         if req.finished() and not is_abort(req.finished_reason):
-            tracker.of(req, "T-SAVE", F=finished_length(req))
+            tracker.of(req, "T-SAVE")
             tracker.end(req)
         elif req.finished():
             if published is None:

@@ -20,7 +20,8 @@ scheduling T-LAUNCH |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
 | `ScheduleBatch.retract_decode` | none: decides between T-RETRACT and T-OOM for a release |
-| `Scheduler.process_batch_result` | the `sampled` of T-EXTEND; with overlap scheduling T-RESULT |
+| `Scheduler.process_batch_result` | `sampled` and `told` of T-EXTEND, `told` of T-DECODE; with \
+overlap scheduling T-RESULT |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
 
@@ -35,9 +36,12 @@ from slotproof_driver.usage import UsageError
 
 from .dialects.base import Dialect, Kv, swa_dup
 from .draft import Drafts
-from .endings import Endings
+from .endings import Endings, finished_length
 from .intake import Intake
 from .tracker import Event, Tracker
+
+POSITIONS = "slotproof_positions"
+"""Attribute of a batch's result: the position of the first sampled token, by request."""
 
 
 class Wrapper:
@@ -54,8 +58,9 @@ class Wrapper:
         self.runs_ahead = self.overlap and self.speculates
         #: Event of the round whose result a request awaits. The result completes it.
         self.rounds: dict[int, Event] = {}
-        #: C and number of output tokens of each request before the result being processed.
-        self.results: dict[int, tuple[int, int]] = {}
+        #: C, number of output tokens and position of the first reported token of each request,
+        #: before the result being processed.
+        self.results: dict[int, tuple[int, int, int]] = {}
         #: True if the result being processed belongs to a speculative round launched ahead.
         self.landing = False
 
@@ -202,7 +207,8 @@ class Wrapper:
         result = original(batch, *args, **kwargs)
         for req in batch.reqs:
             kv = self.dialect.kv(req)
-            event = self.tracker.of(req, "T-EXTEND", t=kv.C, sampled=0, row=kv.row)
+            told = {"sampled": 0, "told": 0, "row": kv.row}
+            event = self.tracker.of(req, "T-EXTEND", t=kv.C, ahead=0, **told)
             self.rounds[id(req)] = event
         return result
 
@@ -215,21 +221,42 @@ class Wrapper:
             if self.runs_ahead and committed == C:  # 0.5.13 itself adds the round to C.
                 self.tracker.meta(req).ahead += 1
                 committed += 1
-            event = self.tracker.of(req, name, d=allocated - A, k=committed - C)
-            self.rounds[id(req)] = event
+            round_ = {"d": allocated - A, "k": committed - C}
+            more = {} if self.overlap else {"at": C + 1, "told": 0}
+            self.rounds[id(req)] = self.tracker.of(req, name, **round_, **more)
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(batch, *args, **kwargs)
+        vars(result)[POSITIONS] = self._positions(batch, result)
         parked = self.dialect.parked()
         if parked is not None and any(req is parked for req in batch.reqs):
             self.tracker.of(parked, "T-PARK")
         return result
 
-    def _process(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        self.results = {id(req): (self._computed(req), len(req.output_ids)) for req in batch.reqs}
+    def _positions(self, batch: Any, result: Any) -> dict[int, int]:
+        """Return the position of the first token that a launched batch samples, by request."""
+        accepted = getattr(result, "accept_lens", None)
+        if self.speculates and batch.forward_mode.is_decode() and accepted is not None:
+            firsts = (result.new_seq_lens - accepted + 1).tolist()
+        else:
+            firsts = [self.dialect.kv(req).C for req in batch.reqs]
+        return {id(req): int(first) for req, first in zip(batch.reqs, firsts, strict=True)}
+
+    def _process(
+        self, original: Any, batch: Any, answer: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        firsts = vars(answer).get(POSITIONS, {})
+        self.results = {
+            id(req): (
+                self._computed(req),
+                len(req.output_ids),
+                firsts.get(id(req), len(req.origin_input_ids) + len(req.output_ids)),
+            )
+            for req in batch.reqs
+        }
         self.landing = self.runs_ahead and batch.forward_mode.is_decode()
-        result = original(batch, *args, **kwargs)
+        result = original(batch, answer, *args, **kwargs)
         for req in batch.reqs:
             self._settle(req)
         return result
@@ -246,14 +273,16 @@ class Wrapper:
             return
         meta = self.tracker.meta(req)
         meta.ahead -= self.landing and meta.ahead > 0
-        k, n = self._computed(req) - before[0], len(req.output_ids) - before[1]
+        computed, outputs, at = before
+        k, n = self._computed(req) - computed, len(req.output_ids) - outputs
+        told = min(n, max(0, finished_length(req) - outputs))
         if self.overlap:
             if k or n:
-                self.tracker.of(req, "T-RESULT", k=k, sampled=n)
+                self.tracker.of(req, "T-RESULT", at=at, k=k, sampled=n, told=told)
         elif event is not None and event[0] == "T-EXTEND":
-            event[3]["sampled"] = n
+            event[3].update(sampled=n, told=told)
         elif event is not None:  # A speculative round commits its accepted tokens.
-            event[3]["k"] += k
+            event[3].update(k=event[3]["k"] + k, told=told)
 
     # The tree ---------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class Ran(NamedTuple):
     batch: Any
     sampled: dict[str, list[int]]
     rejected: list[tuple[RunnerRequest, int]]
+    firsts: dict[str, int]
+    """Position of each request's first sampled token."""
 
 
 class Engine:
@@ -136,11 +138,11 @@ class Engine:
         batch = self.scheduler.schedule()
         self.watcher.launched(batch)
         sampled = self.runner.execute(batch)
-        return Ran(batch, sampled, self.runner.rejected)
+        return Ran(batch, sampled, self.runner.rejected, self.runner.firsts)
 
     def _process(self, ran: Ran) -> None:
         for key, tokens in ran.sampled.items():
-            self.watcher.sampled(ran.batch, key, len(tokens))
+            self.watcher.sampled(ran.batch, key, ran.firsts.get(key, 0), len(tokens))
         told = self.scheduler.update_from_output(ran.batch, self.outputs(ran.batch, ran.sampled))
         self.runner.settle(ran.rejected)
         for answers in told.values():
@@ -281,6 +283,7 @@ class Engine:
         if turn is None:  # Up to 0.25.0 this may be a late token of a finished turn.
             return
         turn.output += answer.new_token_ids
+        self.watcher.told(key, len(answer.new_token_ids))
         if answer.finish_reason is None:
             return
         reason = answer.finish_reason.name.lower()
@@ -293,10 +296,9 @@ class Engine:
             self._finish(of, reason)
             return
         self.watcher.over(key)
-        count = len(turn.output) - 1
-        of.slot = not self.watcher.ends_late(key, "T-SAVE", F=count)
+        of.slot = not self.watcher.ends_late(key, "T-SAVE")
         if of.slot:
-            self.watcher.emit("T-SAVE", of.sid, turn.rid, F=count)
+            self.watcher.emit("T-SAVE", of.sid, turn.rid)
         self._finish(turn, reason)
         of.turn = None
         if of.queue:

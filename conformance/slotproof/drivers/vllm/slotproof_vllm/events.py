@@ -40,6 +40,8 @@ class Watcher:
         self._extended: dict[str, Event] = {}
         self._rounds: dict[str, Event] = {}
         """Decoding event of each request whose round has no result yet."""
+        self._reported: dict[str, Event] = {}
+        """Event that reports the tokens of the output being processed, by request."""
         self._under_way: dict[str, list[tuple[int, int]]] = {}
         """Batches in flight for each request, each batch with its number of drafts."""
         self._stale: dict[str, list[int]] = {}
@@ -130,10 +132,12 @@ class Watcher:
             if not event[3]["n"]:
                 self.events.pop(self._position(event))
 
-    def sampled(self, batch: Any, key: str, count: int) -> None:
-        """Record that a request sampled tokens. The caller processes the output of the batch."""
+    def sampled(self, batch: Any, key: str, at: int, count: int) -> None:
+        """Record that a request sampled tokens, the first of them at position ``at``. The caller
+        processes the output of the batch."""
+        self._reported.pop(key, None)
         if id(batch) in self._stale.get(key, ()):
-            self._late(key, count)
+            self._late(key, at, count)
             return
         under_way = self._under_way.get(key, [])
         if not under_way or under_way[0][0] != id(batch):
@@ -143,20 +147,30 @@ class Watcher:
         session, rid, _ = self.clients.of(key)
         extended, decoded = self._extended.pop(key, None), self._rounds.pop(key, None)
         if self.overlap:
-            self.emit("T-RESULT", session, rid, k=count - 1, sampled=count)
+            more = {"at": at, "k": count - 1, "sampled": count, "told": count}
+            self._reported[key] = self.emit("T-RESULT", session, rid, **more)
         elif extended is not None:
-            extended[3]["sampled"] = count
+            extended[3].update(sampled=count, told=count)
+            self._reported[key] = extended
         elif decoded is not None:
-            decoded[3]["k"] = count
+            decoded[3].update(k=count, told=count)
+            self._reported[key] = decoded
 
-    def _late(self, key: str, count: int) -> None:
+    def told(self, key: str, count: int) -> None:
+        """Record how many of the tokens just sampled the engine told the client."""
+        event = self._reported.pop(key, None)
+        if event is not None:
+            event[3]["told"] = min(event[3]["told"], count)
+
+    def _late(self, key: str, at: int, count: int) -> None:
         """Record a result that was in flight when its request was preempted. Its event comes just
         before the preemption, because nothing in between depends on the result."""
         if getattr(self.layout.request(key), "drop_stale_output", False):
             return
         session, rid, _ = self.clients.of(key)
-        at = self._position(self._preempted[key])
-        self.events.insert(at, ["T-RESULT", session, rid, {"k": count - 1, "sampled": count}])
+        more = {"at": at, "k": count - 1, "sampled": count, "told": count}
+        self._reported[key] = event = ["T-RESULT", session, rid, more]
+        self.events.insert(self._position(self._preempted[key]), event)
 
     def ends_late(self, key: str, transition: str, **params: int) -> bool:
         """Return True if a token ends a request that was preempted with the token in flight. The
@@ -222,16 +236,13 @@ class Watcher:
         if admitted or key in self.parked:
             self.parked.discard(key)
             upto = min(upto, int(request.num_tokens))  # Later positions are for drafts and padding.
-            self._extended[key] = self.emit(
-                "T-EXTEND", session, rid, t=upto, sampled=0, row=self.row(key)
-            )
-            more = layout.asked[key] - max(had, upto)
-            if more > 0:
-                self.emit(self.round, session, rid, d=more, k=0)
+            more = layout.asked[key] - upto if layout.asked[key] > max(had, upto) else 0
+            told = {"sampled": 0, "told": 0, "row": self.row(key)}
+            self._extended[key] = self.emit("T-EXTEND", session, rid, t=upto, ahead=more, **told)
         else:
-            event = self.emit(
-                self.round, session, rid, d=layout.asked[key] - had, k=int(self.overlap)
-            )
+            told = {} if self.overlap else {"at": int(request.num_computed_tokens) + 1, "told": 0}
+            d, k = layout.asked[key] - had, int(self.overlap)
+            event = self.emit(self.round, session, rid, d=d, k=k, **told)
             self._rounds[key] = self._scheduled[key] = event
         shared = self._shared(request, before)
         if shared is not None:  # The blocks are still unfilled.

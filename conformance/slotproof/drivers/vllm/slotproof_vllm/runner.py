@@ -53,6 +53,8 @@ class Runner:
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
         self.rejected: list[tuple[RunnerRequest, int]] = []
+        self.firsts: dict[str, int] = {}
+        """Position of the first token that each request of the last batch sampled."""
         """Requests with rejected positions in the last batch, each with the number rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
@@ -64,7 +66,7 @@ class Runner:
         """Run a batch. Return the sampled tokens of each request."""
         self._update(output)
         drafts = output.scheduled_spec_decode_tokens
-        self.rejected = []
+        self.rejected, self.firsts = [], {}
         return {
             key: self._run(key, count, drafts.get(key, ()))
             for key, count in output.num_scheduled_tokens.items()
@@ -120,6 +122,7 @@ class Runner:
         if base < len(request.tokens):  # The batch had only a chunk of the prefill.
             self._hash(request.blocks, first, end)
             return []
+        self.firsts[key] = base
         sampled = [content.sampled(prefix)]
         most = self.accepts(key, base) if drafts and drafts[0] != NONE else 1
         for draft in drafts:

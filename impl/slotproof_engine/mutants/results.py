@@ -1,0 +1,127 @@
+"""Bugs in results of rounds, in answers and histories, and in memory past the KV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotproof_engine.mutants.registry import Mutant, swap
+from slotproof_engine.requests.req import Phase, Req
+from slotproof_engine.requests.results import Result
+from slotproof_engine.scheduling.rounds import DecodeRounds
+from slotproof_engine.scheduling.scheduler import Scheduler
+from slotproof_engine.sessions.session_cache import SessionCache
+
+
+class ResultTwice(Scheduler):
+    def process_result(self, result: Result) -> None:
+        """Process the result of a speculative round twice, if the row has room."""
+        super().process_result(result)
+        req, more = result.req, result.committed
+        room = req.kv_committed_len + more + self.config.draft < req.kv_allocated_len
+        if more and room and req.rid in self.reqs and req.phase is Phase.RUNNING:
+            super().process_result(result)
+
+
+class ResultsOutliveRetracts(Scheduler):
+    def drop_result(self, req: Req) -> None:
+        """Keep the result in flight of a request that waits again. It counts once it runs."""
+        late = self.results.of(req) if req.rid in self.reqs else None
+        super().drop_result(req)
+        if late is not None:
+            self._late = [*self._results_kept(), late]
+
+    def step(self) -> None:
+        super().step()
+        kept = self._results_kept()
+        due = [late for late in kept if late.req.phase is Phase.RUNNING]
+        self._late = [late for late in kept if late not in due and late.req.rid in self.reqs]
+        for late in due:
+            self.process_result(late)
+
+    def _results_kept(self) -> list[Result]:
+        return getattr(self, "_late", [])
+
+
+class HistoryOfOutput(SessionCache):
+    def cache_finished_req(self, req: Req, finished_len: int) -> None:
+        """Put all sampled tokens of a turn into the history, past the answer's end, too."""
+        if req.session is not None:
+            finished_len = len(req.output_ids)
+        super().cache_finished_req(req, finished_len)
+
+
+class RetractBeginsAgain(SessionCache):
+    def retract_req(self, req: Req) -> None:
+        """Forget the output of a retracted turn, whose client was told it already."""
+        super().retract_req(req)
+        if req.session is not None and self.config.retract == "wipe":
+            req.output_ids.clear()
+
+
+class GreedyRounds(DecodeRounds):
+    def target(self, req: Req) -> int:
+        """Allocate two more positions in each round than in the round before."""
+        return min(self.config.context_len, max(super().target(req), req.kv_allocated_len + 2))
+
+
+class EphemeralSlot(SessionCache):
+    def release_turn(self, req: Req) -> int:
+        """Release a first turn through a new slot, without its committed length and cursor."""
+        if self.lent_slot(req) is None:
+            req.kv_committed_len = req.cache_protected_len
+            req.swa_evicted_seqlen = 0
+        return super().release_turn(req)
+
+
+def _plain(name: str, sentence: str, needs: dict[str, Any], *breaks: str, **part: Any) -> Mutant:
+    return Mutant(name, "a plain fault", sentence, breaks, swap(**part), needs)
+
+
+MUTANTS = (
+    _plain(
+        "result-twice",
+        "the result of a speculative round is processed twice",
+        {"overlap": True, "draft": 1},
+        "INV-STEP",
+        scheduler=ResultTwice,
+    ),
+    _plain(
+        "result-outlives-retract",
+        "a retracted request still takes the result that was in flight",
+        {"overlap": True},
+        "INV-STEP",
+        scheduler=ResultsOutliveRetracts,
+    ),
+    _plain(
+        "history-of-output",
+        "a history gets the tokens that a speculative round sampled past the answer's end",
+        {"draft": 1},
+        "INV-HISTORY",
+        "INV-STEP",
+        cache=HistoryOfOutput,
+    ),
+    _plain(
+        "retract-begins-again",
+        "a retracted turn forgets the output that its client was told",
+        {"retract": "wipe"},
+        "INV-COVER-STEP",
+        "INV-STEP",
+        cache=RetractBeginsAgain,
+    ),
+    _plain(
+        "round-allocates-more",
+        "every decoding round allocates more memory past the KV",
+        {},
+        "INV-SLACK-STEP",
+        "INV-STEP",
+        rounds=GreedyRounds,
+    ),
+    Mutant(
+        "22790e-ephemeral-slot",
+        "sgl-project/sglang#22790",
+        "an abort of a first turn builds a slot without the committed length and the cursor",
+        ("INV-OWNER", "INV-SUM-SWA", "INV-STEP"),
+        swap(cache=EphemeralSlot),
+        {"window": 1},
+    ),
+)
