@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -165,6 +166,8 @@ class Client:
         self.drops_last, self.queues = choices["drops_last"], choices["queues_turns"]
         self.unexpected: list[tuple[str, str]] = []
         """Answers in this iteration that fit no command, each with its session."""
+        self.behind: Counter[str] = Counter()
+        """Number of rounds since the window cursor of a request should have moved."""
         self.requests: dict[str, Sent] = {}
         self.history: dict[str, Tokens] = {}
         """Tokens of finished turns, by session. Only open sessions are listed."""

@@ -201,6 +201,8 @@ CLAUSES = {
     "INV-PUBLISH-STEP.committed": "More KV was published to the tree than was computed",
     "INV-PUBLISH-STEP.swa_committed": "More sliding-window KV was published than was computed",
     "INV-STEP.unknown": "The engine reports an event that the spec does not have",
+    "INV-ECONOMY.evicts": "The tree evicted KV although enough memory was free",
+    "INV-ECONOMY.cursor": "A request keeps window KV that no later token reads",
     "INV-CHECKER.counted": "The engine's own check counts a request twice, or not at all",
     "INV-CHECKER.level": "The engine's own check logs more, or less, than its log level requires",
     "INV-CHECKER.dump": "The engine's own check failed, and did not log its lines",

@@ -1,4 +1,4 @@
-"""Bugs in results of rounds, in answers and histories, and in memory past the KV."""
+"""Bugs in results of rounds, in histories, and in the economy of memory."""
 
 from __future__ import annotations
 
@@ -73,6 +73,20 @@ class EphemeralSlot(SessionCache):
         return super().release_turn(req)
 
 
+class EagerEviction(Scheduler):
+    def make_room(self, tokens: int) -> bool:
+        """Evict as many tokens as are needed, although enough are free."""
+        enough = super().make_room(tokens)
+        if tokens and self.kv.shortage(tokens) <= 0:
+            self.cache.inner.evict(tokens)
+        return enough
+
+
+class CursorStays(Scheduler):
+    def _advance_swa(self, req: Req) -> None:
+        """Free no window KV of a request while it runs."""
+
+
 def _plain(name: str, sentence: str, needs: dict[str, Any], *breaks: str, **part: Any) -> Mutant:
     return Mutant(name, "a plain fault", sentence, breaks, swap(**part), needs)
 
@@ -115,6 +129,21 @@ MUTANTS = (
         "INV-SLACK-STEP",
         "INV-STEP",
         rounds=GreedyRounds,
+    ),
+    _plain(
+        "evicts-unasked",
+        "the tree evicts although enough memory is free",
+        {},
+        "INV-ECONOMY",
+        "INV-MATCH",
+        scheduler=EagerEviction,
+    ),
+    _plain(
+        "cursor-stays",
+        "the window cursor of a running request never moves",
+        {"window": 1},
+        "INV-ECONOMY",
+        scheduler=CursorStays,
     ),
     Mutant(
         "22790e-ephemeral-slot",

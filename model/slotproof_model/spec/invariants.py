@@ -332,6 +332,12 @@ MATCH = harness(
     left="after its answer, a plain request leaves the whole pages of prompt and answer in the "
     "tree, except for tokens of the last rounds that became known too late",
 )
+ECONOMY = harness(
+    "INV-ECONOMY",
+    "An engine takes memory only if it is needed, and gives back what no request needs.",
+    evicts="the tree evicts only in an iteration that allocates more than was free",
+    cursor="the window cursor of a decoding request moves before two more windows are full",
+)
 REUSE = harness(
     "INV-REUSE",
     "An engine's queue of allocatable pages contains exactly the unused pages.",

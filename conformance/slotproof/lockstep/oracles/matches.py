@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.lockstep.published import PUBLISHES, known_tokens, transitions_where
 from slotproof.protocol.snapshot import RequestView
+from slotproof_model.spec.state import req
 
 _EVERYS = transitions_where(lambda spec: spec.course == "every request")
 (MATCHES,) = (_EVERYS - PUBLISHES) & transitions_where(lambda spec: spec.stage == "match")
 (SHARES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "run")
 (LEAVES,) = _EVERYS & PUBLISHES & transitions_where(lambda spec: spec.stage == "finish")
 """Transitions of a request without a slot: to match, to publish its prompt, and to end."""
+(ADVANCES,) = transitions_where(lambda spec: set(spec.effect) == {req.E.name})
+"""Transition that frees window KV."""
 WHOLE = "whole matches"
 """Key in the ``not_observed`` of an engine that may match fewer tokens than its tree has."""
 
@@ -37,9 +40,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=in_tree, engine=matched
             )
     published.learn(seen.previous, now, seen.client)
-    if not seen.config.window:  # KV that has left the window can't be shared.
-        yield from _shared(seen)
-        yield from _left(seen)
+    yield from _shared(seen)
+    yield from _left(seen)
 
 
 def _shared(seen: Observation) -> Iterator[Violation]:
@@ -52,6 +54,8 @@ def _shared(seen: Observation) -> Iterator[Violation]:
         before = seen.previous["requests"].get(rid)
         if before is None or rid in admitted or not _decodes(before) or not _decodes(request):
             continue
+        if _past_window(seen, rid):
+            continue
         whole = seen.published.whole(request["prompt"])
         if request["Q"] < whole and before["C"] < request["C"]:
             words = "{rid} decodes with {engine} tokens of its prompt in the tree, expected {spec}"
@@ -62,13 +66,21 @@ def _decodes(request: RequestView) -> bool:
     return request["kind"] == "plain" and request["phase"] == "running" and request["output"] > 0
 
 
+def _past_window(seen: Observation, rid: str) -> bool:
+    """Return True if window KV past the request's prefix was freed. The engine may then publish
+    nothing more: a page with KV in one pool only is of use to few requests."""
+    views = (side["requests"].get(rid) for side in (seen.previous, seen.snapshot))
+    moves = (event for event in seen.snapshot.get("events", ()) if event[0] == ADVANCES)
+    return any(view and view["E"] > view["Q"] for view in views) or any(e[2] == rid for e in moves)
+
+
 def _left(seen: Observation) -> Iterator[Violation]:
     """Check that a finished request left its tokens in the tree. Two groups are exempt: the last
     token, which has no KV, and tokens of the last rounds, which may be known too late."""
     draft, overlap = seen.config.draft, seen.config.overlap
     late = 1 + draft + (draft + 1 if overlap else 0)
     for transition, _, rid, params in seen.snapshot.get("events", ()):
-        if transition == LEAVES:
+        if transition == LEAVES and not _past_window(seen, rid or ""):
             both = known_tokens(rid or "", seen.previous, seen.snapshot, seen.client)
             whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
             if left < whole:
