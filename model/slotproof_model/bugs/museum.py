@@ -219,7 +219,8 @@ _EXHIBITS = (
                             _from(_tail.swa, ceil_page(t.T_RESTORE.effect["slot.E"]))),)), 6),
     Exhibit("overlap-keeps-unknown",
             "a retracted turn leaves in its slot the KV of a token whose result is dropped",
-            lambda: changed(unguarded(t.T_RETRACT, "covered")), 6),
+            lambda: changed(
+                replace(t.T_RETRACT, effect={**t.T_RETRACT.effect, **assign((slot.C, req.C))})), 6),
 )  # fmt: skip
 
 EXHIBITS: dict[str, Exhibit] = {exhibit.name: exhibit for exhibit in _EXHIBITS}

@@ -26,10 +26,12 @@ from slotproof_model.spec.expr import (
     Var,
     ceil_page,
     conj,
+    floor_page,
     iff,
     implies,
     ite,
     lift,
+    minimum,
     substitute,
 )
 from slotproof_model.spec.invariant import Kind
@@ -139,6 +141,11 @@ class Helper:
 
 
 _ONE_MORE_TOKEN: dict[str, Expr] = {"at": known, "k": lift(0), "sampled": lift(1), "told": lift(1)}
+_PUBLISHED: dict[str, Expr] = {
+    "q": floor_page(minimum(req.C, known)),
+    "dup": lift(0),
+    "swa_dup": lift(0),
+}
 _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
     ("T-RESULT", behind & answering, _ONE_MORE_TOKEN),
     ("T-REFUSE", req.phase == MATCHED, {}),
@@ -146,7 +153,7 @@ _HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
     ("T-RETRACT-WIPE", is_turn & begun & ~behind & answering & ~config.retract_keeps, {}),
     ("T-PLAIN-RETRACT", is_plain & begun & ~behind & answering, {}),
     ("T-SAVE", is_turn & ~answering, {}),
-    ("T-PLAIN-FINISH", is_plain & ~answering, {"q": req.Q, "dup": lift(0), "swa_dup": lift(0)}),
+    ("T-PLAIN-FINISH", is_plain & ~answering, _PUBLISHED),
     ("T-DISCARD", slot.holding & ~has_kv, {}),
 )
 HELPERS = tuple(helper[0] for helper in _HELPERS)
@@ -363,9 +370,10 @@ def _answering(
         yield another.task(f"{id_}, alone", {**more, **mode, **before}, one_more)
     done = {**alone, "case.done": req.told == answer}
     nothing = dict.fromkeys(spec.transitions["T-PLAIN-FINISH"].names, 0)
+    published = {**nothing, **_PUBLISHED}
     ends = {"ANSWERED": req.kind == state.NONE}
     yield _Path(spec).then("T-SAVE").task("T-SAVE, alone", {**done, "case.turn": is_turn}, ends)
-    finish = _Path(spec).then("T-PLAIN-FINISH", **nothing)
+    finish = _Path(spec).then("T-PLAIN-FINISH", **published)
     yield finish.task("T-PLAIN-FINISH, alone", {**done, "case.plain": is_plain}, ends)
 
 

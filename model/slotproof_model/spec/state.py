@@ -95,6 +95,7 @@ class Step(NamedTuple, Generic[Each]):
 
     at: Each  # position of the first token that the step reports
     detached: Each  # a request leaves the actor and continues alone
+    published: Each  # end of the prefix that the step gives to the tree, -1 if none
 
 
 class Lengths(NamedTuple, Generic[Each]):

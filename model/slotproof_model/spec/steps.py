@@ -20,6 +20,7 @@ from slotproof_model.spec.expr import (
     minimum,
 )
 from slotproof_model.spec.invariant import Invariant, Kind, step
+from slotproof_model.spec.places import ONE_PAGE
 from slotproof_model.spec.state import (
     MATCHED,
     NONE,
@@ -222,12 +223,24 @@ def _cut_to(upto: Expr) -> Expr:
 KEEP_STEP = step(
     "INV-KEEP-STEP",
     "Valid KV is not lost. A restore reuses all KV that known tokens, reserve and profile allow. "
-    "The end of a request cuts its KV no further than to the history. Otherwise C never shrinks. A "
-    "match or restore leaves the reserve to recompute. A refusal neither adds nor drops a slot.",
+    "The end of a request cuts its KV no further than to the history, or to the slot as it was "
+    "lent. Otherwise no KV of a known token is lost. A match or restore leaves the reserve to "
+    "recompute. A refusal neither adds nor drops a slot.",
     reserve=implies(_matched, after(req.C) + config.reserve <= known),
     restores=implies(_stays & _matched, after(own.C) >= _cut_to(reuse)),
-    ends=implies(_stays & _ends, after(own.C) >= _cut_to(after(session.history))),
-    runs=implies(_stays & ~_matched & ~_ends, after(own.C) >= own.C),
+    ends=implies(
+        _stays & _ends,
+        after(own.C)
+        >= ite(
+            slot.lent & (after(session.history) == session.history),
+            minimum(slot.C, _cut_to(session.history)),
+            _cut_to(after(session.history)),
+        ),
+    ),
+    runs=implies(
+        _stays & ~_matched & ~_ends,
+        after(own.C) >= ite(after(req.phase) == WAITING, minimum(own.C, known), own.C),
+    ),
     refused=implies(
         has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
     ),
@@ -253,9 +266,14 @@ SLACK_STEP = step(
 )
 CURSOR_STEP = step(
     "INV-CURSOR-STEP",
-    "The SWA cursor moves up only while the request runs or is parked. The cursor moves back only "
-    "as far as the KV is cut.",
+    "The SWA cursor moves up only while the request runs or is parked. It then moves to where the "
+    "window begins, except for one more window and a page. The cursor moves back only as far as "
+    "the KV is cut.",
     up=implies(_stays & (after(own.E) > own.E), begun & (after(req.phase) >= PARKED)),
+    far=implies(
+        _stays & (after(own.E) > own.E) & has_kv,
+        after(own.E) + config.window + ONE_PAGE >= floor_page(own.C - config.window),
+    ),
     back=implies(_stays, after(own.E) >= minimum(own.E, after(own.C))),
 )
 QUEUED_STEP = step(
@@ -311,6 +329,10 @@ PUBLISH_STEP = step(
     "if it was running.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
+    answer=implies(
+        _ends & is_plain & (req.phase == RUNNING) & (this_step.published >= 0) & (req.E <= req.Q),
+        this_step.published >= floor_page(minimum(req.C, req.prompt + req.told - config.slack)),
+    ),
     committed=_published(full) <= ite(actor_has_kv, maximum(0, _valid - own.Q), 0),
     swa_committed=_published(swa)
     <= ite(actor_has_kv, maximum(0, _valid - maximum(own.Q, own.E)), 0),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from slotproof_model.spec import state
 from slotproof_model.spec.expr import FALSE, Const, Expr, Operand, Sort, Var, lift, variables
-from slotproof_model.spec.memory import Mem, affordable, counts
+from slotproof_model.spec.memory import Mem, Move, affordable, counts
 from slotproof_model.spec.partly import PartialValue, partly
 
 Cause = Literal["a client", "time", "the scheduler", "the tree"]
@@ -91,11 +91,12 @@ class Transition:
 
     @cached_property
     def this_step(self) -> dict[str, Expr]:
-        """Values of the variables in :data:`state.this_step`. Without a reported token, the
-        position is -1."""
+        """Values of the variables in :data:`state.this_step`. A missing position is -1."""
+        given_to_tree = [mem.full.hi for mem in self.memory if mem.move is Move.TO_TREE]
         return {
             state.this_step.at.name: lift(-1) if self.at is None else self.at,
             state.this_step.detached.name: lift(self.detaches is not None),
+            state.this_step.published.name: given_to_tree[0] if given_to_tree else lift(-1),
         }
 
     # Consequences of guard and effect ------------------------------------------

@@ -55,6 +55,7 @@ from slotproof_model.spec.memory import (
     take_row,
     unlock,
 )
+from slotproof_model.spec.places import ONE_PAGE
 from slotproof_model.spec.state import (
     ABSENT,
     ACTOR,
@@ -672,7 +673,8 @@ _round_allowed = conj(
 T_DECODE = Transition(
     "T-DECODE",
     "A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A "
-    "speculative round may commit KV in memory that an earlier round allocated.",
+    "speculative round may commit KV in memory that an earlier round allocated. A tree of drafts "
+    "counts as consecutive positions: the spec does not model its branches.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -782,6 +784,7 @@ T_SWA_ADVANCE = Transition(
     guard={
         "swa": config.swa & begun,
         "e": (e > req.E) & is_aligned(e) & (e <= floor_page(req.C - config.window)),
+        "far": e + config.window + ONE_PAGE >= floor_page(req.C - config.window),
     },
     params=(e,),
     memory=(Mem(Move.FREE, EMPTY, Interval(maximum(req.Q, req.E), e)),),
@@ -793,6 +796,7 @@ T_SWA_ADVANCE = Transition(
         & is_aligned(given(e))
         & (given(e) > req.E)
         & (given(e) + config.window <= req.C)
+        & (given(e) + config.window + ONE_PAGE >= req.C - config.window)
     ),
 )
 
@@ -912,8 +916,8 @@ T_ABORT_PARTIAL = Transition(
 
 T_RETRACT = Transition(
     "T-RETRACT",
-    "The scheduler retracts a running or parked turn. The turn's KV moves to the slot, which is "
-    "created if absent. The turn waits and is still in flight.",
+    "The scheduler retracts a running or parked turn. The turn's KV of known tokens moves to the "
+    "slot, which is created if absent. The turn waits and is still in flight.",
     source="#22862",
     by="the scheduler",
     stage="retract",
@@ -922,12 +926,11 @@ T_RETRACT = Transition(
         "begun": begun,
         "answering": answering,
         "keeps": config.retract_keeps,
-        "covered": known >= req.C,
     },
-    effect={**to_slot(req), **back_to_waiting},
+    effect={**to_slot(req), **assign((slot.C, minimum(req.C, known))), **back_to_waiting},
     means={"profile": config.retract_keeps & after(slot.holding), **waits},
     allows=Allowance(
-        is_turn & begun & config.retract_keeps & (known >= req.C) & (req.told >= req.output)
+        is_turn & begun & config.retract_keeps & (req.told >= req.output)
     ),
 )
 
@@ -979,19 +982,34 @@ T_EVICT = Transition(
     ),
 )
 
+_certain = req.prompt + req.told - config.slack
+"""Number of tokens that were known before the last rounds."""
+
 T_PLAIN_FINISH = Transition(
     "T-PLAIN-FINISH",
-    "A request without a session finishes. The tree takes the KV of prompt and output up to q. The "
-    "remaining KV, the row and the lock are released.",
+    "A request without a session finishes. The tree takes the KV of prompt and answer up to q, "
+    "except for tokens of the last rounds. The remaining KV, the row and the lock are released.",
     by="the scheduler",
     stage="finish",
     course="every request",
-    guard={"plain": is_plain, "running": req.phase == RUNNING, **insertable, **dropped(locks(req))},
+    guard={
+        "plain": is_plain,
+        "running": req.phase == RUNNING,
+        **insertable,
+        "answer": implies(req.E <= req.Q, q >= floor_page(minimum(req.C, _certain))),
+        **dropped(locks(req)),
+    },
     params=(q, dup, swa_dup, u, swa_u),
     memory=(free_copies, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
     effect=no_request,
     means={**published, **over},
-    allows=unlocking(is_plain & (req.phase == RUNNING) & legal_insert, locks(req)),
+    allows=unlocking(
+        is_plain
+        & (req.phase == RUNNING)
+        & legal_insert
+        & ((req.E > req.Q) | (given(q) >= floor_page(req.C)) | (given(q) >= floor_page(_certain))),
+        locks(req),
+    ),
 )
 
 T_PLAIN_ABORT = Transition(

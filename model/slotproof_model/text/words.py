@@ -74,6 +74,7 @@ WORDS: dict[str, str] = {
     "config.keeps_slack": "memory allocated past the end of a turn stays with its slot",
     "config.slack": "positions that a decoding round may allocate past the KV that it computes",
     "step.at": "position of the first token that becomes known in the step",
+    "step.published": "end of the prefix that the step gives to the tree, -1 if none",
     "step.detached": "the step detaches a request, which continues alone",
 }
 
