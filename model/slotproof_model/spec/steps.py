@@ -65,6 +65,9 @@ _told = after(req.told) - req.told
 _new_rounds = after(req.rounds) - req.rounds
 _same_actor = conj(*(after(var) == var for var in ACTOR if var is not session.closing))
 
+_given_back = slot.lent & (after(session.history) == session.history)
+"""Condition at an end: the turn may give the slot back as it was lent."""
+
 ROWS_STEP = step(
     "INV-ROWS-STEP",
     "A request has the same row as long as it has KV. A slot has the same row as long as the slot "
@@ -232,7 +235,7 @@ KEEP_STEP = step(
         _stays & _ends,
         after(own.C)
         >= ite(
-            slot.lent & (after(session.history) == session.history),
+            _given_back,
             minimum(slot.C, _cut_to(session.history)),
             _cut_to(after(session.history)),
         ),
@@ -260,7 +263,12 @@ SLACK_STEP = step(
     ),
     trims=implies(
         ~config.keeps_slack & (req.phase == RUNNING) & _ends & after(slot.holding),
-        after(slot.A) <= ceil_page(maximum(after(session.history), after(slot.E))),
+        after(slot.A)
+        <= ceil_page(
+            maximum(
+                maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0)
+            )
+        ),
     ),
     alone=implies(is_plain, conj(*(after(var) == var for var in (*session, *slot)))),
 )

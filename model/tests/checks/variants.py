@@ -19,10 +19,11 @@ from slotproof_model.spec.expr import (
     is_aligned,
     ite,
     maximum,
+    minimum,
     substitute,
 )
 from slotproof_model.spec.memory import Interval, Mem, Move, free
-from slotproof_model.spec.state import begun, config, is_turn, req, session, slot
+from slotproof_model.spec.state import begun, config, is_turn, known, req, session, slot
 from slotproof_model.spec.transition import Allowance, Transition, assign, given
 from slotproof_model.spec.whole import Spec
 from tests.checks.wrong import becomes, guarded
@@ -36,7 +37,7 @@ def _otherwise(transition: Transition) -> Spec:
 
 
 _at_history = t.cut(req, session.history)
-_without_slack = t.cut(req, req.C)
+_without_slack = t.cut(req, minimum(req.C, known))
 _whole = ceil_page(t._trimmed.A)
 _q_of_slot = (t.q >= slot.Q) & (t.q <= floor_page(slot.C)) & is_aligned(t.q)
 
@@ -53,6 +54,19 @@ VARIANTS: dict[str, Spec] = {
                 **assign((slot.lent, FALSE)),
                 **t.turn_over,
             },
+        )
+    ),
+    # An abort gives the slot back as it was lent, and frees what the turn added.
+    "abort-gives-back": _otherwise(
+        replace(
+            t.T_ABORT,
+            params=(),
+            guard={
+                "turn": is_turn & begun & slot.lent,
+                "possible": (session.history >= slot.C) & (req.Q == slot.Q) & (req.E == slot.E),
+            },
+            memory=(free(req, ceil_page(slot.A), ceil_page(req.A)),),
+            effect={**assign((slot.lent, FALSE)), **t.turn_over},
         )
     ),
     # Memory pressure gives an idle slot's KV to the tree.

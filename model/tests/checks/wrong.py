@@ -709,8 +709,15 @@ _ANSWERS = (
            "T-DECODE / INV-LOAN.grows",
            becomes(t.T_DECODE, (slot.C, ite(slot.lent, req.A + t.d, slot.C)),
                    (slot.A, ite(slot.lent, req.A + t.d, slot.A)))),
+    # Economy
+    _wrong("finish-publishes-little", "a finished request gives the tree one page at most",
+           "T-PLAIN-FINISH / INV-PUBLISH-STEP.answer",
+           guarded(unguarded(t.T_PLAIN_FINISH, "answer"), little=t.q <= req.Q + ceil_page(1))),
+    _wrong("cursor-moves-little", "a cursor moves by one page, however far its window is",
+           "T-SWA-ADVANCE / INV-CURSOR-STEP.far",
+           guarded(unguarded(t.T_SWA_ADVANCE, "far"), little=t.e <= req.E + ceil_page(1))),
 )  # fmt: skip
-"""Errors in results, answers, rejections, closes and slack."""
+"""Errors in results, answers, rejections, closes, slack and economy."""
 
 WRONG: dict[str, Wrong] = {
     wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE, *_ANSWERS)
