@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import answer, jobs_count
 from slotproof.cli.progress_line import progress_bar
+from slotproof.cli.prove_mutant import kept
+from slotproof.cli.refutation import table, trace
 from slotproof_model.proofs import prove as proofs
 from slotproof_model.proofs.obligations import INIT, Result, framing
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -63,7 +65,7 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
     for name, of in by_transition.items():
         proved, seconds = sum(r.status == "proved" for r in of), sum(r.seconds for r in of)
         yield f"{name:<20} {proved:>5} of {len(of):<4}{seconds:>8.2f}  {', '.join(_needs(of))}"
-    yield from failures(document)
+    yield from failures(document, results)
     for line in document["writes_outside"]:
         yield f"outside its frame: {line}"
     yield (
@@ -73,13 +75,20 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def failures(document: dict[str, Any], with_state: bool = True) -> Iterator[str]:
-    """Yield a line for each obligation that is not proved, and for each vacuous transition."""
+def failures(document: dict[str, Any], results: Sequence[Result] = ()) -> Iterator[str]:
+    """Yield a line for each obligation that is not proved, and for each vacuous transition.
+
+    The first refuted obligation among ``results`` also gets a table and a trace.
+    """
     for failure in document["failed"]:
         size = failure["page_size"] or "any"
         yield f"{failure['status']}: {failure['transition']} / {failure['clause']} / P={size}"
-        if with_state and (values := {k: value for k, value in failure["model"].items() if value}):
-            yield f"    in a state with {values}"
+    first = next((result for result in results if result.status == "refuted"), None)
+    if first is not None:
+        yield ""
+        yield f"{first.name}, refuted by this step:"
+        yield from table(first, Spec())
+        yield kept(trace(first, Spec()), f"{first.transition}-{first.clause}")
     for row in document["vacuous"]:
         yield f"vacuous: {row['transition']} at P={row['page_size'] or 'any'}: {row['problem']}"
 

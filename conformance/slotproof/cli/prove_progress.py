@@ -1,4 +1,4 @@
-"""``slotproof prove --progress``: a waiting request can be brought to run if it would fit alone."""
+"""``slotproof prove --progress``: a waiting request can be answered if it would fit alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slotproof_model.spec import state
 
 THEOREM = (
     "from every reachable state, with any number of sessions and requests, a waiting request that "
-    "would fit alone can be brought to run: its prompt is prefilled and its next token sampled"
+    "would fit alone with its answer can be answered: it is prefilled, gets its tokens and ends"
 )
 CHOICE = "T-DISCARD"
 NEVER_DROPS = frozenset(
@@ -35,7 +35,7 @@ NEVER_DROPS = frozenset(
 
 
 def prove(sizes: list[int | None], without: list[str], profile: str | None, as_json: bool) -> int:
-    """Prove that every waiting request can be brought to run, or print a counterexample."""
+    """Prove that every waiting request can be answered, or print a counterexample."""
     helpers = (*HELPERS, EVICT)
     for name in without:
         if name not in helpers:
@@ -78,7 +78,11 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from _said("rank", ", then ".join(document["rank"]))
     steps = ", ".join(document["steps"])
     rule = "while the rank is above zero, one of these transitions can be taken and lowers the rank"
-    yield from _said("steps", f"{steps}: {rule}. At rank zero, T-MATCH and T-EXTEND follow")
+    yield from _said(
+        "steps",
+        f"{steps}: {rule}. At rank zero, T-MATCH and T-EXTEND "
+        "follow, then the rounds of the answer and its end",
+    )
     if document["profile"] is not None:
         yield from _said("profile", document["profile"])
     if document["without"]:
@@ -86,7 +90,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
         yield from _said("without", ", ".join(document["without"]) + own)
     else:
         yield from _said("choice", f"{CHOICE}: an idle slot is dropped for a waiting request")
-    yield from failures(document, with_state=False)
+    yield from failures(document)
     yield from _said("rests on", "the invariants, proved by `slotproof prove`")
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved, "
@@ -95,7 +99,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     if seen.stuck is None:
         yield (
             f"explored: {seen.states} states of one session and one request; in "
-            f"{seen.waiting} cases a waiting request would fit, and can be brought to run"
+            f"{seen.waiting} cases a waiting request would fit, and can be answered"
         )
         return
     who = ("s1", "r1")[seen.stuck.who]
@@ -103,7 +107,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from transitions(decode(document["itf"]))
     yield (
         f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from the last "
-        f"state, and {who} runs in none of them; shortest: {len(seen.stuck.path)} transitions"
+        f"state, and {who} is answered in none of them; shortest: {len(seen.stuck.path)} transitions"
     )
     yield kept(document["itf"], name.replace(" ", "-"))
 
