@@ -16,7 +16,7 @@ class Hand(Paged):
     """A world in which steps outside the test must be allowed."""
 
     def __init__(self, window: int = 0, page: int = 1, tokens: int = 12) -> None:
-        constants = Constants(page, 8 * page, window, PROFILES["reference"])
+        constants = Constants(page, 8 * page, window, PROFILES["reference"], slack=2)
         super().__init__(constants, tokens * page, tokens * page if window else 0, 6)
         self.window = window
 

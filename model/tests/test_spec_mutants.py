@@ -130,7 +130,7 @@ _ASKED_FOR = {
     "INV-PUBLISH-STEP.swa_committed",
     *(f"INV-COVER-STEP.{name}" for name in ("computes", "prefills", "rounds", "tells")),
     *(f"{id_}.{name}" for id_ in ("INV-KEEP-STEP", "INV-LIFE-STEP", "INV-CURSOR-STEP")
-      for name in INVARIANTS[id_].conjuncts),
+      for name in INVARIANTS[id_].conjuncts if name != "far"),
     *(f"INV-PIN.{name}" for name in INVARIANTS["INV-PIN"].conjuncts),
     *(f"INV-PLACE.{name}" for name in INVARIANTS["INV-PLACE"].conjuncts),
     *(f"INV-BACKED.{name}" for name in INVARIANTS["INV-BACKED"].conjuncts),

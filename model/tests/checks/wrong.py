@@ -592,7 +592,7 @@ _LIFE = (
                sampled=(t.sampled >= 0) & (t.sampled <= 2)
                & implies(t.sampled >= 1, t.t == known))),
     _wrong("prefill-past-row", "a prefill does not look at the row's width",
-           "T-EXTEND / INV-ORDER.req", guarded(t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known))),
+           "T-EXTEND / INV-ORDER.req", guarded(t.T_EXTEND, ahead=(t.ahead >= 0) & (t.ahead <= config.slack))),
     _alone("prefill-computes-sampled", "a prefill computes KV of its own sampled token",
            "T-EXTEND / INV-COVER-STEP.prefills",
            guarded(
