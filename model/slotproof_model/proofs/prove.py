@@ -139,10 +139,26 @@ class Prover:
                 used = (named[label] for label in self.solver.unsat_core())
                 yield self._result(task, goal.clause, "proved", tuple(sorted(used)), seconds)
             elif answer == z3.sat:
-                yield self._result(task, goal.clause, "refuted", (), seconds, self._model())
+                model = self._small_model(named)
+                yield self._result(task, goal.clause, "refuted", (), seconds, model)
             else:
                 yield self._result(task, goal.clause, "unknown", (), seconds)
             self.solver.pop()
+
+    def _small_model(self, named: Mapping[Term, str]) -> dict[str, int]:
+        """Return a counterexample with small numbers if there is one, for readers."""
+        most = 8 * (self.page_size or 4)
+        for limit in (most, 8 * most):
+            self.solver.push()
+            small = [term <= limit for term in self.before.values() if z3.is_int(term)]
+            self.solver.add(*small)
+            if self._check(named) == z3.sat:
+                model = self._model()
+                self.solver.pop()
+                return model
+            self.solver.pop()
+        self._check(named)
+        return self._model()
 
     def _model(self) -> dict[str, int]:
         model = self.solver.model()
