@@ -66,7 +66,7 @@ class Part:
 
         Files that git ignores are left out: a clean clone has none of them.
         """
-        kept = _not_ignored(root)
+        kept = not_ignored(root)
         for pattern in (*self.inputs, "constraints.txt"):
             for path in sorted(root.glob(pattern)):
                 inside = path.rglob("*") if path.is_dir() else [path]
@@ -85,7 +85,7 @@ class Part:
         return all(os.environ.get(name, value) == value for name, value in self.settings.items())
 
 
-def _not_ignored(root: Path) -> set[Path]:
+def not_ignored(root: Path) -> set[Path]:
     """Return the files that a commit of everything in ``root`` would contain."""
     listed = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = subprocess.run(listed, cwd=root, check=True, capture_output=True, text=True).stdout

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import slotproof
+from tests.parts import not_ignored
 
 pytestmark = [pytest.mark.quality, pytest.mark.slow]
 
@@ -42,9 +43,7 @@ def ran(argv: Sequence[object], cwd: Path, status: int = 0) -> str:
 
 def tracked() -> list[Path]:
     """Return the files of the checkout: tracked by git, or new and not ignored."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    paths = (Path(line) for line in ran(command, ROOT).splitlines())
-    return [path for path in paths if (ROOT / path).is_file()]
+    return sorted(path.relative_to(ROOT) for path in not_ignored(ROOT) if path.is_file())
 
 
 @pytest.fixture(scope="module")
