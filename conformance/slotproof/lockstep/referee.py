@@ -17,7 +17,7 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Observation, ObservationRecord, Violation, same_state
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.published import Published
-from slotproof.lockstep.waits import tail
+from slotproof.lockstep.waits import slack
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import Event, Hashed, Snapshot, nonsense
@@ -83,8 +83,8 @@ class Setup:
         """Return the constants of the spec. ``width``: width of the engine's rows, if known."""
         config, choices = self.config, self.choices(offered)
         width = config.context_len if width is None else width
-        slack = width if "draft" in offered.commands else 1 + tail(config)  # Drafts may be injected.
-        return Constants(config.page_size, width, config.window, choices, slack)
+        spare = slack(config, offered)
+        return Constants(config.page_size, width, config.window, choices, spare)
 
 
 class OutOfTime(BaseException):

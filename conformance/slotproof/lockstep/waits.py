@@ -5,6 +5,7 @@ Both form one word of a finding's identity: ``full-idle``, ``rows-running``, ``s
 
 from __future__ import annotations
 
+from slotproof.engines.base import Capabilities
 from slotproof.lockstep.observation import Observation, running
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import PoolView, RequestView, SlotView
@@ -59,6 +60,17 @@ def tail(config: EngineConfig) -> int:
     """Return the number of tokens that a decoding round may allocate beyond the next token. The
     number includes drafts, and with overlap scheduling also the round in flight."""
     return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
+
+
+def slack(config: EngineConfig, offered: Capabilities) -> int:
+    """Return the number of positions that a decoding round may allocate past the KV it computes."""
+    if "draft" in offered.commands:  # The search may inject a draft of any length.
+        return config.context_len
+    if not config.draft or not offered.double_reserve:
+        return 1 + tail(config)
+    page = config.page_size
+    branch = config.draft if config.topk == 1 else -(-(config.draft + page - 1) // page) * page
+    return 2 * max(config.topk * branch, config.draft + 1) + page - 1
 
 
 def _waits(request: RequestView) -> bool:

@@ -78,6 +78,7 @@ class Offered(TypedDict):
     whole_chunks: NotRequired[bool]
     whole_contexts: NotRequired[bool]
     rounds_in_chunks: NotRequired[bool]
+    double_reserve: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
     patches: NotRequired[list[PatchName]]

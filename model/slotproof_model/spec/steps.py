@@ -149,11 +149,11 @@ TOLD_STEP = step(
     "INV-TOLD-STEP",
     "Tokens become known in order, each one once: a step reports the tokens from the first unknown "
     "position on. The client is told reported tokens in the same step, and never fewer tokens than "
-    "before. After the first token that it is not told, no token is reported.",
+    "before. After the first reported token that it is not told, the client is told no token.",
     next=implies(_lives & (_known > 0), this_step.at == known),
     keeps=implies(_lives, _told >= 0),
     reported=implies(_lives, _told <= maximum(0, _known)),
-    ends=implies(_lives & ~answering, (_known <= 0) & (_told <= 0)),
+    ends=implies(_lives & ~answering, _told <= 0),
 )
 ROUND_STEP = step(
     "INV-ROUND-STEP",

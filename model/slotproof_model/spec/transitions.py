@@ -653,7 +653,6 @@ d = param("d", "number of positions that the decoding round allocates past A")
 k = param("k", "number of tokens whose KV the decoding round commits")
 _round = {
     "running": req.phase == RUNNING,
-    "answering": answering,
     "prefilled": known - 1 <= req.C,
     "d": d >= 0,
     "k": (k >= 0) & (req.C + k <= req.A + d),
@@ -661,7 +660,7 @@ _round = {
     "width": req.A + d <= config.width,
 }
 _round_allowed = conj(
-    (req.phase == RUNNING) & (req.told >= req.output) & (known <= req.C + 1),
+    (req.phase == RUNNING) & (known <= req.C + 1),
     given(d) >= 0,
     given(k) >= 0,
     req.C + given(k) <= req.A + given(d),
@@ -673,12 +672,19 @@ _round_allowed = conj(
 T_DECODE = Transition(
     "T-DECODE",
     "A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A "
-    "speculative round may commit KV in memory that an earlier round allocated. A tree of drafts "
-    "counts as consecutive positions: the spec does not model its branches.",
+    "speculative round may commit KV in memory that an earlier round allocated. A round after the "
+    "answer's end tells the client nothing. A tree of drafts counts as consecutive positions: the "
+    "spec does not model its branches.",
     by="the scheduler",
     stage="run",
     course="every request",
-    guard={**_round, "overlap": ~config.overlap, "at": at == known, **answers(k)},
+    guard={
+        **_round,
+        "overlap": ~config.overlap,
+        "at": at == known,
+        "answering": answering | (told == 0),
+        **answers(k),
+    },
     params=(at, d, k, told),
     at=at,
     memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
@@ -696,7 +702,10 @@ T_DECODE = Transition(
         "profile": ~config.overlap,
     },
     allows=Allowance(
-        ~config.overlap & _round_allowed & (given(at) == known) & _answers(given(k))
+        conj(
+            ~config.overlap & _round_allowed & (given(at) == known) & _answers(given(k)),
+            (req.told >= req.output) | (given(told) == 0),
+        )
     ),
 )
 
@@ -710,6 +719,7 @@ T_LAUNCH = Transition(
     guard={
         **_round,
         "overlap": config.overlap,
+        "answering": answering,
         "ahead": req.C + k <= known + req.rounds,
         "rounds": req.rounds <= 1,
     },
@@ -723,7 +733,10 @@ T_LAUNCH = Transition(
         "profile": config.overlap,
     },
     allows=Allowance(
-        config.overlap & _round_allowed & (req.C + given(k) <= known + req.rounds) & (req.rounds < 2)
+        conj(
+            config.overlap & _round_allowed & (req.told >= req.output),
+            (req.C + given(k) <= known + req.rounds) & (req.rounds < 2),
+        )
     ),
 )
 

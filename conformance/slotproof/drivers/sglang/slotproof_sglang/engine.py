@@ -247,6 +247,7 @@ def capabilities(profile: str, limits: dict[str, list[Any]]) -> dict[str, Any]:
         "profile": profile,
         "recompute": True,
         "whole_chunks": True,
+        "double_reserve": True,
         "margin": MARGIN,
         "not_observed": {
             **NOT_OBSERVED,
