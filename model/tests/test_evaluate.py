@@ -211,7 +211,13 @@ def test_source_of_any_term_is_right(page: int) -> None:
 def test_effects_are_simultaneous() -> None:
     """T-RETRACT moves the turn's KV to the slot and clears the turn: old values count."""
     vector = [0] * len(LAYOUT)
-    for name, number in (("req.prompt", 5), ("req.C", 5), ("req.A", 7), ("req.Q", 2), ("req.row", 1)):
+    for name, number in (
+        ("req.prompt", 5),
+        ("req.C", 5),
+        ("req.A", 7),
+        ("req.Q", 2),
+        ("req.row", 1),
+    ):
         vector[INDEX[name]] = number
     steps(1)["T-RETRACT"].apply(vector, {})
     assert [vector[INDEX[f"slot.{name}"]] for name in ("row", "C", "A", "Q")] == [1, 5, 7, 2]

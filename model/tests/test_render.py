@@ -33,7 +33,17 @@ from slotproof_model.spec.expr import (
     variables,
 )
 from slotproof_model.spec.invariants import INVARIANTS
-from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot, this_step
+from slotproof_model.spec.state import (
+    CONFIG,
+    FRAME,
+    LINE,
+    PAGE,
+    STATE,
+    config,
+    req,
+    slot,
+    this_step,
+)
 from slotproof_model.spec.transitions import T_RESTORE, TRANSITIONS
 from slotproof_model.text.idioms import KINDS, PHASES
 from slotproof_model.text.lifecycle import lifecycles

@@ -33,15 +33,7 @@ PROGRESS = {
     "T-RESTORE",
 }
 """Weights: steps that lead deeper are chosen more often, steps that end a life less often."""
-ENDS = {
-    "T-CLOSE",
-    "T-REAP",
-    "T-DISCARD",
-    "T-ABORT",
-    "T-PLAIN-ABORT",
-    "T-ABORT-WAITING",
-    "T-DOOM",
-}
+ENDS = {"T-CLOSE", "T-REAP", "T-DISCARD", "T-ABORT", "T-PLAIN-ABORT", "T-ABORT-WAITING", "T-DOOM"}
 
 
 @dataclass

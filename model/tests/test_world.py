@@ -35,7 +35,10 @@ def running(world: World) -> None:
     """Run turn 1: 4 tokens of prompt prefilled, one token sampled."""
     assert submit(world) == []
     assert world.apply("T-MATCH", "s", "r", {"m": 0, "locked": 0, "swa_locked": 0}) == []
-    assert world.apply("T-EXTEND", "s", "r", {"t": 4, "ahead": 0, "sampled": 1, "told": 1, "row": 0}) == []
+    assert (
+        world.apply("T-EXTEND", "s", "r", {"t": 4, "ahead": 0, "sampled": 1, "told": 1, "row": 0})
+        == []
+    )
 
 
 def test_an_unknown_transition_is_a_problem(world: World) -> None:

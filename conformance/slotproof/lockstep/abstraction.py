@@ -8,7 +8,7 @@
 | another actor | each plain, stub or doomed request, and each second turn of a session |
 | E | ``E``, or 0 if ``E`` <= ``Q``: a cursor on tree pages has no meaning |
 | locked | true if the actor has KV, and if it has a lock in the prefix tree or Q is 0 |
-| told, rounds | no engine shows them: :func:`carry` takes them from the state before and the events |
+| told, rounds | shown by no engine: :func:`carry` takes them from the spec's state |
 """
 
 from __future__ import annotations

@@ -174,6 +174,7 @@ CLAUSES = {
     "INV-SLACK-STEP.grows": "A row got more pages past its KV than a decoding round needs",
     "INV-SLACK-STEP.tail": "A restore left pages past the reused KV",
     "INV-SLACK-STEP.trims": "The end of a turn left pages past the history",
+    "INV-SLACK-STEP.together": "A step released committed KV, but not the pages allocated past it",
     "INV-SLACK-STEP.alone": "A request without a session changed a session or a slot",
     "INV-COVER-STEP.keeps": "A request lost sampled tokens",
     "INV-COVER-STEP.samples": "A token was sampled before all earlier tokens had KV",

@@ -91,9 +91,7 @@ INFLIGHT_STEP = step(
     clears=implies(session.inflight & ~after(session.inflight), after(req.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(req.prompt) == req.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
-    asks=implies(
-        ~session.closing & after(session.closing), _same_actor & ~this_step.detached
-    ),
+    asks=implies(~session.closing & after(session.closing), _same_actor & ~this_step.detached),
     closes=implies(session.closing & ~session.inflight, ~after(session.inflight)),
     ends=implies(session.open & ~after(session.open), ~session.inflight),
     remembers=implies(session.closing & after(session.open), after(session.closing)),
@@ -235,9 +233,7 @@ KEEP_STEP = step(
         _stays & _ends,
         after(own.C)
         >= ite(
-            _given_back,
-            minimum(slot.C, _cut_to(session.history)),
-            _cut_to(after(session.history)),
+            _given_back, minimum(slot.C, _cut_to(session.history)), _cut_to(after(session.history))
         ),
     ),
     runs=implies(
@@ -248,11 +244,19 @@ KEEP_STEP = step(
         has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
     ),
 )
+
+
+def _published(pool: Pool) -> Expr:
+    """Return the growth of the prefix tree in ``pool``, in tokens."""
+    return after(pool.evictable) + after(pool.protected) - pool.evictable - pool.protected
+
+
 SLACK_STEP = step(
     "INV-SLACK-STEP",
     "A row gets new pages only for KV and for the slack that a decoding round needs past it. "
     "Unless the profile keeps slack, a match or a restore leaves no page past the reused KV, and "
-    "the end of a turn leaves none past the history. A request without a session changes no slot.",
+    "the end of a turn leaves none past the history. Committed KV and the pages allocated past it "
+    "are released in one step. A request without a session changes no slot.",
     grows=implies(
         _stays & (ceil_page(after(own.A)) > ceil_page(own.A)),
         after(own.A) <= ceil_page(after(own.C) + config.slack),
@@ -265,10 +269,12 @@ SLACK_STEP = step(
         ~config.keeps_slack & (req.phase == RUNNING) & _ends & after(slot.holding),
         after(slot.A)
         <= ceil_page(
-            maximum(
-                maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0)
-            )
+            maximum(maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0))
         ),
+    ),
+    together=implies(
+        actor_has_kv & ~_has_kv,
+        _published(full) + after(full.available) - full.available == ceil_page(own.A) - own.Q,
     ),
     alone=implies(is_plain, conj(*(after(var) == var for var in (*session, *slot)))),
 )
@@ -320,11 +326,6 @@ LOCK_STEP = step(
         after(req.Q) - floor_page(maximum(0, after(req.Q) - config.window)) <= after(swa.protected),
     ),
 )
-
-
-def _published(pool: Pool) -> Expr:
-    """Return the growth of the prefix tree in ``pool``, in tokens."""
-    return after(pool.evictable) + after(pool.protected) - pool.evictable - pool.protected
 
 
 _valid = floor_page(minimum(own.C, ite(has_kv | session.inflight, known, session.history)))

@@ -547,8 +547,7 @@ T_EXTEND = Transition(
             given(t) <= known,
             (given(ahead) >= 0) & (given(ahead) <= config.slack),
             given(t) + given(ahead) <= config.width,
-            (given(sampled) == 0)
-            | ((given(sampled) == 1) & (given(t) == known) & ~config.overlap),
+            (given(sampled) == 0) | ((given(sampled) == 1) & (given(t) == known) & ~config.overlap),
             _answers(given(sampled)),
             ite(req.row == NO_ROW, (given(row) >= 0) & (rows.free >= 1), given(row) == req.row),
             room(ceil_page(given(t) + given(ahead)) - ceil_page(req.A)),
@@ -886,10 +885,7 @@ T_OOM = replace(
     "has KV that a retraction could free.",
     by="the scheduler",
     source="",
-    guard={
-        **_abort_guard,
-        "alone": (frame.uncached == 0) & (frame.swa_uncached == 0),
-    },
+    guard={**_abort_guard, "alone": (frame.uncached == 0) & (frame.swa_uncached == 0)},
     allows=unlocking(
         is_turn & has_kv & (frame.uncached <= 0) & (frame.swa_uncached <= 0), locks_either
     ),
@@ -934,17 +930,10 @@ T_RETRACT = Transition(
     source="#22862",
     by="the scheduler",
     stage="retract",
-    guard={
-        "turn": is_turn,
-        "begun": begun,
-        "answering": answering,
-        "keeps": config.retract_keeps,
-    },
+    guard={"turn": is_turn, "begun": begun, "answering": answering, "keeps": config.retract_keeps},
     effect={**to_slot(req), **assign((slot.C, minimum(req.C, known))), **back_to_waiting},
     means={"profile": config.retract_keeps & after(slot.holding), **waits},
-    allows=Allowance(
-        is_turn & begun & config.retract_keeps & (req.told >= req.output)
-    ),
+    allows=Allowance(is_turn & begun & config.retract_keeps & (req.told >= req.output)),
 )
 
 T_RETRACT_WIPE = Transition(

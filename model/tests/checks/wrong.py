@@ -665,7 +665,8 @@ _ANSWERS = (
            "T-SAVE / INV-HISTORY.told", becomes(t.T_SAVE, (session.history, req.prompt + req.told))),
     _wrong("decode-past-end", "an answer goes on after its end",
            "T-DECODE / INV-TOLD-STEP.ends",
-           unguarded(t.T_DECODE, "answering")),
+           replace(unguarded(t.T_DECODE, "answering"),
+                   allows=replace(t.T_DECODE.allows, when=t.T_DECODE.allows.when.args[0]))),
     _wrong("result-unsays", "a retracted turn's client is told its tokens again",
            "T-RETRACT / INV-TOLD-STEP.keeps", becomes(t.T_RETRACT, (req.told, 0))),
     _wrong("decode-tells-more", "a client is told tokens that no step reports",
@@ -702,6 +703,10 @@ _ANSWERS = (
            "T-DECODE / INV-SLACK-STEP.grows", unguarded(t.T_DECODE, "slack")),
     _alone("launch-grows", "every launched round allocates more ahead",
            "T-LAUNCH / INV-SLACK-STEP.grows", unguarded(t.T_LAUNCH, "slack")),
+    _wrong("wipe-keeps-overallocated", "a retract frees committed KV, and not the pages past it",
+           "T-RETRACT-WIPE / INV-SLACK-STEP.together",
+           moving(t.T_RETRACT_WIPE, free(req, req.Q, ceil_page(req.C)),
+                  *t.T_RETRACT_WIPE.memory[1:])),
     _alone("lent-slot-counts-drafts", "a slot on loan counts the drafts of its turn",
            "T-DECODE / INV-LOAN.grows",
            becomes(t.T_DECODE, (slot.C, ite(slot.lent, req.A + t.d, slot.C)),
@@ -716,6 +721,4 @@ _ANSWERS = (
 )  # fmt: skip
 """Errors in results, answers, rejections, closes, slack and economy."""
 
-WRONG: dict[str, Wrong] = {
-    wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE, *_ANSWERS)
-}
+WRONG: dict[str, Wrong] = {wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE, *_ANSWERS)}

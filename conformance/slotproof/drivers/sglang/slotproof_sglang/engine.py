@@ -191,7 +191,7 @@ class Engine:
             "consumed": consumed,
             "messages": messages,
             **self.snapshooter.take(),
-            "checker": self.checker.report(),
+            "checker": self.checker.report((rid, req) for rid, req, _ in self.snapshooter.named()),
             **self.tracker.take(),
         }
 

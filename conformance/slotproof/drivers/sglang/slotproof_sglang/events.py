@@ -243,9 +243,7 @@ class Wrapper:
             firsts = [self.dialect.kv(req).C for req in batch.reqs]
         return {id(req): int(first) for req, first in zip(batch.reqs, firsts, strict=True)}
 
-    def _process(
-        self, original: Any, batch: Any, answer: Any, *args: Any, **kwargs: Any
-    ) -> Any:
+    def _process(self, original: Any, batch: Any, answer: Any, *args: Any, **kwargs: Any) -> Any:
         firsts = vars(answer).get(POSITIONS, {})
         self.results = {
             id(req): (

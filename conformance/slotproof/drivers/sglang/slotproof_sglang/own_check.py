@@ -6,7 +6,7 @@ raised inside the check is a crash of the checker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 
@@ -17,10 +17,16 @@ class Probe:
         self.level = ""
         self.pools: dict[str, dict[str, int]] = {}
         self.rows: dict[str, int] = {}
+        #: Requests that the busy check counted, or their KV records.
+        self.counted: list[Any] = []
+        self.logged = 0
+        #: Lines stored until a check fails. None for a build that stores none.
+        self.stored: Collection[str] | None = None
 
     def clear(self) -> None:
         """Drop the terms of the last check."""
         self.level, self.pools, self.rows = "", {}, {}
+        self.counted, self.logged = [], 0
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
         """Record the terms of one pool. A build that checks batch by batch adds to ``uncached``."""
@@ -60,8 +66,11 @@ class Checker:
 
         return checked
 
-    def report(self) -> dict[str, Any]:
-        """Return the protocol's `checker`. `ran` is true only if the check added up a pool."""
+    def report(self, live: Iterable[tuple[str, Any]] = ()) -> dict[str, Any]:
+        """Return the protocol's `checker`. `ran` is true only if the check added up a pool.
+
+        ``live``: name of each unfinished request.
+        """
         ran = bool(self.probe.level)
         return {
             "ran": ran,
@@ -72,7 +81,17 @@ class Checker:
             "verdict": self.verdict,
             "message": self.message,
             **self.probe.rows,
+            **(self._busy(live) if self.probe.level == "busy" else {}),
         }
+
+    def _busy(self, live: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the requests that the busy check counted, and its number of log lines."""
+        probe = self.probe
+        names = {id(owner): rid for rid, req in live for owner in (req, getattr(req, "kv", req))}
+        counted = [names[id(owner)] for owner in probe.counted if id(owner) in names]
+        if probe.stored is None:
+            return {"counted": counted}
+        return {"counted": counted, "logged": probe.logged, "kept": len(probe.stored)}
 
 
 def first_line(error: BaseException) -> str:

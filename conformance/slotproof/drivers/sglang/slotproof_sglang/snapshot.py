@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from slotproof_driver.hashes import token_hash
@@ -129,12 +130,22 @@ class Snapshooter:
             for sid, slot in self.dialect.slots().items()
         }
 
+    def named(self) -> Iterator[tuple[str, Any, str]]:
+        """Yield each unfinished request with its name and its phase."""
+        names: set[str] = set()
+        for req, phase in self.dialect.live():
+            rid = outer_rid(req.rid)
+            while rid in names:
+                rid += "'"
+            names.add(rid)
+            yield rid, req, phase
+
     def requests(self) -> dict[str, Any]:
         """Return every unfinished request."""
         dialect = self.dialect
         batches = dict(dialect.batches())
         requests: dict[str, Any] = {}
-        for req, phase in dialect.live():
+        for rid, req, phase in self.named():
             meta = self.tracker.meta(req)
             kv, loan, locks = dialect.kv(req), dialect.borrows(req), dialect.request_locks(req)
             if phase == "waiting":
@@ -142,9 +153,6 @@ class Snapshooter:
                 # is a leak and is shown.
                 kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
             hidden = meta.doomed and meta.kind == "turn"  # Cut by the engine, but still listed.
-            rid = outer_rid(req.rid)
-            while rid in requests:
-                rid += "'"
             requests[rid] = {
                 "session": meta.session,
                 "kind": meta.kind,

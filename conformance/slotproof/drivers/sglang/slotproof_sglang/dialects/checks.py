@@ -7,10 +7,14 @@
 | idle check | `self_check_during_idle` | `on_idle` | `on_idle` |
 | terms | functions called by the check | arguments of `_check_pool_invariant` | as in 0.5.11 |
 | rows held by slots | `_check_req_pool`, when idle | as in 0.5.10 | as in 0.5.10 |
+| requests counted | reads of `kv_allocated_len` | as in 0.5.10 | as in 0.5.10; in 0.5.23 `_requests_owning_rows` |
+| stored lines | none | none | `recent_busy_msgs` |
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +61,61 @@ def watch(scheduler: Any, probe: Any) -> None:
     rows = owner_of(checker, "_check_req_pool")
     if rows is not None:
         _watch_rows(rows, probe)
+    _watch_counted(checker, probe)
+    if hasattr(checker, "recent_busy_msgs"):
+        _watch_log(checker, probe)
+
+
+def _watch_counted(checker: Any, probe: Any) -> None:
+    """Record the requests, or their KV records, that the check adds up."""
+    owner = owner_of(checker, "_requests_owning_rows")
+    if owner is not None:
+        owning = owner._requests_owning_rows
+
+        def _requests_owning_rows(checker: Any) -> Any:
+            reqs = owning(checker)
+            probe.counted += reqs
+            return reqs
+
+        owner._requests_owning_rows = _requests_owning_rows
+        return
+    module = importlib.import_module("sglang.srt.managers.schedule_batch")
+    reads: Any = getattr(module, "ReqKvInfo", module.Req)
+    for name in ("_get_total_uncached_sizes", "_get_batch_uncached_size"):
+        if (owner := owner_of(checker, name)) is not None:
+            setattr(owner, name, _counting(getattr(owner, name), reads, probe))
+
+
+def _counting(count: Callable[..., Any], cls: Any, probe: Any) -> Callable[..., Any]:
+    """Wrap a count, which reads the allocated length of each KV record that it adds up, once."""
+
+    def counted(*args: Any) -> Any:
+        plain = cls.__getattribute__
+
+        def __getattribute__(kv: Any, name: str) -> Any:
+            if name == "kv_allocated_len":
+                probe.counted.append(kv)
+            return plain(kv, name)
+
+        cls.__getattribute__ = __getattribute__
+        try:
+            return count(*args)
+        finally:
+            cls.__getattribute__ = plain
+
+    return counted
+
+
+def _watch_log(checker: Any, probe: Any) -> None:
+    """Count the check's lines that are logged, and the lines that it stores."""
+    logger, probe.stored = sys.modules[type(checker).__module__].logger, checker.recent_busy_msgs
+    info = logger.info
+
+    def logged(message: object, *args: Any, **kwargs: Any) -> None:
+        probe.logged += str(message).startswith("[Mem Check")
+        info(message, *args, **kwargs)
+
+    logger.info = logged
 
 
 def _watch_rows(owner: Any, probe: Any) -> None:
