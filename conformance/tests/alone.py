@@ -70,6 +70,7 @@ for _oracle, _mutant, _config in (
     ("limits", "limit-one-more", "p1-one"),
     ("operators", "retract-unheard", "p1"),
     ("matches", "prefix-last-token-twice", "p1"),
+    ("economy", "cursor-stays", "p1-swa"),
 ):
     _engine = partial(InProcessEngine, _mutant)
     ALONE[_oracle] = OnlyBug(_engine, MUTANTS[_mutant].sentence, _config, _mutant)

@@ -63,7 +63,7 @@ FINDERS: Mapping[str, Mapping[str, Oracle]] = {
     "equation": {"counts": equation},
     "counts": _of("counts"),
     "pages": _of("pages", "rows", "locks", "reuse", "tables"),
-    "content": _of("content", "lookup", "matches"),
+    "content": _of("content", "lookup", "matches", "economy"),
     "clients": _of("history", "answers", "progress", "contract", "sessions", "limits", "operators"),
     "lockstep": _of("lockstep"),
 }

@@ -29,6 +29,8 @@ PAGE = 2
 """Tokens of a KV page."""
 PAGES = 8
 """KV pages of each pool. They are named a to h, and A to H in the sliding-window pool."""
+SLACK = 4
+"""Positions that a decoding round may allocate past the KV that it computes."""
 _FIRST_LETTER = {"full": ascii_letters.index("a"), "swa": ascii_letters.index("A")}
 _EMPTY = ("–", "0", "none", "absent", "no_row")
 _TITLES = {"full": "", "swa": " of the sliding-window pool"}
@@ -46,9 +48,9 @@ STORIES = (
     Story("""
         r1 T-PLAIN-SUBMIT prompt=4
         r1 T-MATCH
-        r1 T-EXTEND t=4 sampled=1
+        r1 T-EXTEND t=4 sampled=1 told=1
         r1 T-INSERT q=4 locked=4
-        r1 T-DECODE d=1 k=1
+        r1 T-DECODE at=5 d=1 k=1 told=1
         r1 T-PLAIN-FINISH q=4 u=4
         s T-OPEN
         s T-SUBMIT new=7
@@ -57,14 +59,14 @@ STORIES = (
         s T-MATCH m=4 locked=4
         s T-EXTEND t=6
         s T-PARK
-        s T-EXTEND t=7 sampled=1
-        s T-DECODE d=5 k=1
-        s T-SAVE F=2
+        s T-EXTEND t=7 sampled=1 told=1
+        s T-DECODE at=8 d=5 k=1 told=1
+        s T-SAVE
         s T-SUBMIT new=1
         s/r2 T-REJECT prompt=3
         s T-RESTORE
-        s T-EXTEND t=10 sampled=1
-        s T-DECODE d=1 k=1
+        s T-EXTEND t=10 sampled=1 told=1
+        s T-DECODE at=11 d=1 k=1 told=1
         s T-RETRACT
         s T-ABORT-PARTIAL
         s T-SUBMIT new=1
@@ -83,24 +85,24 @@ STORIES = (
         s T-OPEN
         s T-SUBMIT new=3
         s T-MATCH
-        s T-EXTEND t=3 sampled=1
+        s T-EXTEND t=3 sampled=1 told=1
         s T-INSERT q=2 locked=2
-        s T-SAVE F=1
+        s T-SAVE
         s T-DISCARD u=2
         s T-SUBMIT new=2
         s T-MATCH m=2 locked=2
-        s T-EXTEND t=6 sampled=1
-        s T-SAVE F=1
+        s T-EXTEND t=6 sampled=1 told=1
+        s T-SAVE
         s T-CLOSE u=2
         s T-OPEN
         s T-SUBMIT new=3
         s T-MATCH
-        s T-EXTEND t=3 sampled=1
-        s T-SAVE F=1
+        s T-EXTEND t=3 sampled=1 told=1
+        s T-SAVE
         s T-REAP
         r1 T-PLAIN-SUBMIT prompt=5
         r1 T-MATCH m=2 locked=2
-        r1 T-EXTEND t=5 sampled=1
+        r1 T-EXTEND t=5 sampled=1 told=1
         r1 T-PLAIN-RETRACT u=2
         r1 T-MATCH m=2 locked=2
         r1 T-EXTEND t=4
@@ -108,7 +110,7 @@ STORIES = (
         s T-OPEN
         s T-SUBMIT new=5
         s T-MATCH m=2 locked=2
-        s T-EXTEND t=5 sampled=1
+        s T-EXTEND t=5 sampled=1 told=1
         s T-OOM u=2
     """),
     Story(
@@ -116,7 +118,7 @@ STORIES = (
         s T-OPEN
         s T-SUBMIT new=3
         s T-MATCH
-        s T-EXTEND t=3 sampled=1
+        s T-EXTEND t=3 sampled=1 told=1
         s T-RETRACT-WIPE
     """,
         {"retract_keeps": False},
@@ -126,7 +128,7 @@ STORIES = (
         s T-OPEN
         s T-SUBMIT new=5
         s T-MATCH
-        s T-EXTEND t=5 sampled=1
+        s T-EXTEND t=5 sampled=1 told=1
         s T-ABORT-PUBLISH q=4
     """,
         {"abort_publishes": True},
@@ -138,7 +140,7 @@ STORIES = (
         s T-MATCH
         s T-EXTEND t=4
         s T-LAUNCH d=1 k=1
-        s T-RESULT sampled=1
+        s T-RESULT at=4 sampled=1 told=1
     """,
         {"overlap": True},
     ),
@@ -147,7 +149,7 @@ STORIES = (
         s T-OPEN
         s T-SUBMIT new=6
         s T-MATCH
-        s T-EXTEND t=6 sampled=1
+        s T-EXTEND t=6 sampled=1 told=1
         s T-SWA-ADVANCE e=4
     """,
         window=2,
@@ -186,7 +188,8 @@ def examples() -> dict[str, Example]:
 def steps(story: Story) -> Iterator[tuple[str, Example]]:
     """Yield each transition and its example. Raise ``ValueError`` if the spec forbids it."""
     tokens = PAGE * PAGES
-    constants = Constants(PAGE, tokens, story.window, Profile("", "", "reference", story.choices))
+    profile = Profile("", "", "reference", story.choices)
+    constants = Constants(PAGE, tokens, story.window, profile, SLACK)
     world = Paged(constants, tokens, tokens if story.window else 0, 2)
     for line in story.steps.strip().splitlines():
         actor, id_, *pairs = line.split()

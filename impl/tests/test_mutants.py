@@ -233,6 +233,25 @@ scenario("queue-newest-first", set(), queues_turns=True)(
     lambda d: closes(first(d, 2, 2).submit("s", "r2", [7], 2).submit("s", "r3", [8], 1)).drain()
 )
 
+scenario("result-twice", set(), 100, overlap=True, draft=1)(lambda d: alone(d, 1, 3).step(3))
+scenario("result-outlives-retract", {"INV-CONTENT"}, 100, overlap=True)(
+    lambda d: alone(d, 2).step(2).do("retract").step(2)
+)
+scenario("history-of-output", set(), 100, draft=1)(
+    lambda d: first(d, 1, 2).do("accept", rid="r1", tokens=2).step(2)
+)
+scenario("retract-begins-again", set(), 100, retract="wipe")(
+    lambda d: first(d, 2).step(3).do("retract").step()
+)
+scenario("round-allocates-more", set(), 100)(lambda d: alone(d, 1).step(2))
+scenario("evicts-unasked", set(), 100)(
+    lambda d: alone(d, 4, 1).step().submit(None, "r2", [1], 1).step()
+)
+scenario("cursor-stays", set(), 100, window=1, swa_tokens=100)(lambda d: alone(d, 2).step(4))
+scenario("22790e-ephemeral-slot", LOST_SWA, 100, window=1, swa_tokens=100)(
+    lambda d: first(d, 2).step(4).do("abort", rid="r1").step()
+)
+
 
 def outcome(d: Any, script: Script) -> set[str]:
     """Return the clauses violated at the end, or the exception of a crashed engine."""
@@ -296,6 +315,14 @@ def test_20476_leaves_a_lock_behind(drive: Any) -> None:
     assert d.figures()[2] == 4
 
 
+def test_22790e_frees_window_kv_twice(drive: Any) -> None:
+    """INV-SUM-SWA: Q = 2, E = 4. The slot without a cursor frees [2, 4) a second time."""
+    config, script, *_ = SCENARIOS["22790e-ephemeral-slot"]
+    d = drive("22790e-ephemeral-slot", **config)
+    script(d)
+    assert (d.reported_sum("swa"), d.engine.checker.verdict) == (102, "leak")
+
+
 @pytest.mark.parametrize(
     ("mutant", "logged", "kept"),
     [
@@ -322,6 +349,11 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
 
 def happened(d: Any, *starts: str) -> list[str]:
     return [event[0] for event in d.events if event[0].startswith(starts)]
+
+
+def positions(d: Any, transition: str) -> list[int]:
+    """Return the position of the first reported token in each event of the transition."""
+    return [event[3]["at"] for event in d.events if event[0] == transition]
 
 
 SHOWN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
@@ -351,6 +383,19 @@ SHOWN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
         lambda d: [len(session.history) for session in d.engine.controller.sessions.values()],
         *([11], [13]),
     ),
+    "result-twice": (lambda d: positions(d, "T-RESULT"), *([1, 2], [1, 2, 2])),
+    "result-outlives-retract": (lambda d: positions(d, "T-RESULT"), *([2, 3], [2, 3, 3])),
+    "history-of-output": (
+        lambda d: [len(session.history) for session in d.engine.controller.sessions.values()],
+        *([3], [4]),
+    ),
+    "retract-begins-again": (
+        lambda d: [len(req.output_ids) for req in d.engine.scheduler.reqs.values()],
+        *([4], [1]),
+    ),
+    "round-allocates-more": (lambda d: d.last("T-DECODE")["d"], 1, 2),
+    "evicts-unasked": (lambda d: happened(d, "T-EVICT"), [], ["T-EVICT"]),
+    "cursor-stays": (lambda d: happened(d, "T-SWA-ADVANCE"), *(["T-SWA-ADVANCE"] * 2, [])),
 }
 """By mutant, for bugs invisible to the audit: result on the reference, and on the mutant."""
 

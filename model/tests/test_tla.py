@@ -24,8 +24,8 @@ from slotproof_model.evaluation.layout import EMPTY_ACTOR, LAYOUT, alone
 from slotproof_model.exports import tla
 from slotproof_model.exports.tla_formula import identifier
 from slotproof_model.spec import places, state
-from slotproof_model.spec.expr import Expr, Sort, lift
-from slotproof_model.spec.invariant import Kind, about
+from slotproof_model.spec.expr import Expr, Sort, lift, substitute
+from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transitions import TRANSITIONS
 
@@ -173,12 +173,25 @@ class Reader:
         record: dict[str, Value] = self.value(body, now)
         return record
 
+    def facts(self, name: str, now: Values) -> dict[str, Value]:
+        """Return the record ``z`` of an action: the facts about the step."""
+        (facts,) = self._arguments(self.definitions[name], "StepHolds", 2)
+        record: dict[str, Value] = self.value(facts, now)
+        return record
+
+    def _arguments(self, node: Node, operator: str, index: int) -> Iterator[Node]:
+        """Yield an argument of every call of the operator within the node."""
+        if node.type == "bound_op" and _text(_named(node)[0]) == operator:
+            yield _named(node)[1 + index]
+        for child in node.children:
+            yield from self._arguments(child, operator, index)
+
 
 # Random states --------------------------------------------------------------------
 
 _BOOLEANS = {
     var.name
-    for var in (*state.STATE, *state.CONFIG, *state.PAGE, *state.FRAME)
+    for var in (*state.STATE, *state.CONFIG, *state.FRAME, *state.this_step)
     if var.sort is Sort.BOOL
 }
 _KINDS = {"req.kind": 3, "req.phase": 5}
@@ -197,6 +210,7 @@ def _values(names: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 STATES = _values(LAYOUT)
+FACTS = _values(tuple(var.name for var in state.this_step))
 PARAMS = st.lists(st.integers(-1, 9), min_size=6, max_size=6)
 CONSTANTS = {var.name for var in (*state.CONFIG, *state.TOTALS)}
 
@@ -226,7 +240,8 @@ def _compiled(expr: Expr, page_size: int) -> CodeType:
 def agrees_on_transition(
     reader: Reader, id_: str, values: Values, params: list[int], page_size: int
 ) -> None:
-    """Assert agreement on every guard conjunct, and on the actor's view afterwards."""
+    """Assert agreement on every guard conjunct, on the actor's view afterwards, and on the facts
+    about the step."""
     transition = TRANSITIONS[id_]
     name = identifier(id_)
     p = dict(zip(transition.names, params, strict=False))
@@ -241,16 +256,21 @@ def agrees_on_transition(
     w = list(v)
     steps(page_size)[id_].apply(w, p)
     assert reader.after(name, now) == record(dict(zip(LAYOUT, w, strict=True))), id_
+    facts = {n: evaluated(e, page_size, v, v, p) for n, e in transition.this_step.items()}
+    assert reader.facts(name, now) == {identifier(n): f for n, f in facts.items()}, f"{id_}: facts"
 
 
 def agrees_on_invariant(
-    reader: Reader, id_: str, values: Values, later: Values, page_size: int
+    reader: Reader, id_: str, values: Values, later: Values, facts: Values, page_size: int
 ) -> None:
     """Assert agreement on every conjunct of figures, and on the invariant as a whole."""
     later = {**later, **{name: values[name] for name in CONSTANTS}}
     now = {**constants(values, page_size), "x": record(values), "y": record(later)}
+    now["z"] = {identifier(name): value for name, value in facts.items()}
     v, w = ([state[name] for name in LAYOUT] for state in (values, later))
-    formulas = {n: e for n, e in INVARIANTS[id_].conjuncts.items() if not about(e)}
+    of_step = {name: lift(value) for name, value in facts.items()}
+    parts_of = tla.in_module(INVARIANTS[id_]).items()
+    formulas = {name: substitute(expr, of_step) for name, expr in parts_of}
     parts = reader.conjuncts(identifier(id_))
     assert list(parts) == list(formulas)
     results = []
@@ -258,8 +278,7 @@ def agrees_on_invariant(
         results.append(bool(evaluated(expr, page_size, v, w, {})))
         read = all(reader.value(item, now) for item in parts[name])
         assert read == results[-1], f"{id_}.{name}"
-    step = INVARIANTS[id_].kind is Kind.STEP
-    args = [now["x"], now["y"]] if step else [now["x"]]
+    args = [now[name] for name in tla.arguments(INVARIANTS[id_])]
     assert reader.call(identifier(id_), args, now) == all(results), id_
 
 
@@ -271,7 +290,7 @@ def reader() -> Reader:
 OF_FIGURES = [
     invariant.id
     for invariant in INVARIANTS.values()
-    if invariant.kind is not Kind.HARNESS and not all(map(about, invariant.conjuncts.values()))
+    if invariant.kind is not Kind.HARNESS and tla.in_module(invariant)
 ]
 
 
@@ -286,11 +305,16 @@ def test_transition(
 
 @pytest.mark.parametrize("id_", OF_FIGURES)
 @settings(max_examples=100, **FAST)
-@given(values=STATES, later=STATES, data=st.data())
+@given(values=STATES, later=STATES, facts=FACTS, data=st.data())
 def test_invariant(
-    reader: Reader, id_: str, values: dict[str, Any], later: dict[str, Any], data: st.DataObject
+    reader: Reader,
+    id_: str,
+    values: dict[str, Any],
+    later: dict[str, Any],
+    facts: dict[str, Any],
+    data: st.DataObject,
 ) -> None:
-    agrees_on_invariant(reader, id_, values, later, data.draw(st.sampled_from(SIZES)))
+    agrees_on_invariant(reader, id_, values, later, facts, data.draw(st.sampled_from(SIZES)))
 
 
 @settings(max_examples=100, **FAST)
@@ -346,6 +370,8 @@ WRONG = {
         "y.session_history = Answered",
         "x.session_history = Answered",
     ),
+    "a fact about the step left out": ("T-DECODE", "step_at |-> at", "step_at |-> -1"),
+    "a fact about the step ignored": ("INV-TOLD-STEP", "z.step_at = Known(x)", "TRUE"),
 }
 
 
@@ -359,12 +385,12 @@ def test_it_can_fail(what: str) -> None:
     broken = Reader(text[:start] + text[start:].replace(right, wrong, 1))
 
     @settings(max_examples=500, **FAST)
-    @given(STATES, STATES, PARAMS)
-    def agrees(values: Any, later: Any, params: list[int]) -> None:
+    @given(STATES, STATES, FACTS, PARAMS)
+    def agrees(values: Any, later: Any, facts: Any, params: list[int]) -> None:
         if id_ in TRANSITIONS:
             agrees_on_transition(broken, id_, values, params, 4)
         else:
-            agrees_on_invariant(broken, id_, values, later, 4)
+            agrees_on_invariant(broken, id_, values, later, facts, 4)
 
     with pytest.raises(AssertionError, match=f"{id_}|{identifier(id_)}"):
         agrees()

@@ -11,8 +11,9 @@ from typing import Any
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import answer, jobs_count
 from slotproof.cli.progress_line import progress_bar
-from slotproof.cli.prove_mutant import kept
+from slotproof.cli.prove_mutant import written
 from slotproof.cli.refutation import table, trace
+from slotproof.support.terminal import labelled
 from slotproof_model.proofs import prove as proofs
 from slotproof_model.proofs.obligations import INIT, Result, framing
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -78,17 +79,22 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
 def failures(document: dict[str, Any], results: Sequence[Result] = ()) -> Iterator[str]:
     """Yield a line for each obligation that is not proved, and for each vacuous transition.
 
-    The first refuted obligation among ``results`` also gets a table and a trace.
+    The first refuted obligation with values among ``results`` also gets a table and a trace.
     """
     for failure in document["failed"]:
         size = failure["page_size"] or "any"
         yield f"{failure['status']}: {failure['transition']} / {failure['clause']} / P={size}"
-    first = next((result for result in results if result.status == "refuted"), None)
+    # Without a concrete page size the state after the step is unknown, and a proof about other
+    # actors has no values at all.
+    refuted = [result for result in results if result.model]
+    first = next((result for result in refuted if result.page_size), None)
     if first is not None:
-        yield ""
-        yield f"{first.name}, refuted by this step:"
-        yield from table(first, Spec())
-        yield kept(trace(first, Spec()), f"{first.transition}-{first.clause}")
+        itf = trace(first, Spec())
+        yield from ("", f"{first.name}, refuted by this step:", *table(itf))
+        yield from written(itf, f"{first.transition}-{first.clause}")
+    elif refuted:
+        id_ = refuted[0].transition.partition(" [")[0]
+        yield labelled("table and page", f"slotproof prove --transition {id_} --page-size 4")
     for row in document["vacuous"]:
         yield f"vacuous: {row['transition']} at P={row['page_size'] or 'any'}: {row['problem']}"
 

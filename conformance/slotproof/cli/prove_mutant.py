@@ -8,9 +8,8 @@ from typing import Any
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import answer, writing
-from slotproof.support.files import write_whole
+from slotproof.support.files import slug, write_whole
 from slotproof.support.terminal import json_text, labelled
-from slotproof.traces.itf import decode
 from slotproof.traces.spec_trace import spec_document, transitions
 from slotproof_model.bugs.museum import EXHIBITS
 from slotproof_model.proofs.bounded import Counterexample, Inconclusive, replay, shortest, suspects
@@ -52,12 +51,12 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
             yield f"{name}, page size {at}: {why}"
         if minimal is not None and itf is not None:
             yield f"{minimal.clauses[0]} violated by the spec with {minimal.spec}: {sentence}"
-            yield from transitions(decode(itf))
+            yield from transitions(itf)
             yield (
                 f"shortest: {minimal.depth} transitions; every shorter run of one session alone "
                 "is proved to preserve all invariants"
             )
-            yield kept(itf, name)
+            yield from written(itf, name)
 
     document = {"status": int(minimal is not None), "nothing": nothing, "itf": itf}
     return answer(document, lines(), as_json)
@@ -65,10 +64,16 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
 
 def kept(document: dict[str, Any], name: str) -> str:
     """Write a counterexample and return a line with its path."""
-    path = Path("slotproof-traces", f"spec-{name}.itf.json")
+    return next(written(document, name))
+
+
+def written(document: dict[str, Any], name: str) -> Iterator[str]:
+    """Write a counterexample. Yield a line with its path, and one with the command for its page."""
+    path = Path("slotproof-traces", f"spec-{slug(name, also='_')}.itf.json")
     with writing(path, "the trace"):
         write_whole(path, json_text(document))
-    return labelled("trace", path)
+    yield labelled("trace", path)
+    yield labelled("page", f"slotproof show {path} --out page.html")
 
 
 def to_itf(counterexample: Counterexample) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def to_itf(counterexample: Counterexample) -> dict[str, Any]:
     config = {k.removeprefix("config."): v for k, v in start.items() if k.startswith("config.")}
     moves = [(move.transition, move.params, move.after) for move in counterexample.moves]
     return spec_document(
-        [name for name in start if not name.startswith(("frame.", "config."))],
+        [name for name in start if not name.startswith("frame.")],
         [("init", {}, start), *moves],
         mutant=counterexample.spec,
         page_size=counterexample.page_size,

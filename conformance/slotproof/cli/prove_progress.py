@@ -107,7 +107,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
     yield from transitions(decode(document["itf"]))
     yield (
         f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from the last "
-        f"state, and {who} is answered in none of them; shortest: {len(seen.stuck.path)} transitions"
+        f"state, and {who} is answered in none; shortest: {len(seen.stuck.path)} transitions"
     )
     yield kept(document["itf"], name.replace(" ", "-"))
 

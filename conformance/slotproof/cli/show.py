@@ -17,7 +17,7 @@ from slotproof.cli.options import JSON, answer, option, writing
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
 from slotproof.logs.report import end_of
-from slotproof.reports import forms, issue, text
+from slotproof.reports import forms, issue, pages, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support import bounds, jsontext, terminal
 from slotproof.support.files import is_special, write_whole
@@ -33,6 +33,9 @@ _ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 Format = StrEnum("Format", ["TEXT", "MARKDOWN", "HTML", "PYTEST", "ISSUE", "SCRIPT"])
 """Forms of a trace."""
+
+_SPEC_FORMS = {Format.TEXT.value: spec_trace.render, Format.HTML.value: pages.spec_html}
+"""Forms of a trace of the spec alone, which has no commands."""
 
 TRACES_HELP = "An .itf.json file or an event log. Several with --all."
 FORMAT_HELP = f"{', '.join(Format)}. Default: set by the ending of --out, else text."
@@ -66,11 +69,8 @@ def show(
     if releases and name != Format.ISSUE:
         raise UsageProblem("--releases applies only to --format issue")
     loaded = _load(path)
-    if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
-        raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove --mutant): it has no commands, "
-            "and can be shown only as text"
-        )
+    if isinstance(loaded, dict) and name not in (*_SPEC_FORMS, DOCUMENT):
+        raise UsageProblem(f"there is no {name} form: {_spec_only(path)}")
     shown = _shown(name, loaded, path, releases)
     if opened and out is None:
         out = Path(tempfile.mkdtemp(prefix="slotproof-")) / "page.html"
@@ -84,6 +84,10 @@ def show(
     else:
         terminal.say_text(shown)
     return 0
+
+
+def _spec_only(path: Path) -> str:
+    return f"{path} is a trace of the spec, without commands; --format is text or html"
 
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
@@ -121,7 +125,7 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
             document = loaded if isinstance(loaded, dict) else forms.document(loaded)
             return terminal.json_text(document)
         if isinstance(loaded, dict):
-            return spec_trace.render(loaded)
+            return _SPEC_FORMS[name](loaded)
     except itf.BadTrace as bad:
         raise itf.BadTrace(f"{path}: {bad}") from None
     except forms.ODD as error:
@@ -137,7 +141,7 @@ def _shown(name: str, loaded: Trace | dict[str, Any], path: Path, releases: bool
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """Return a trace, or the document of a trace of the spec alone (``prove --mutant``)."""
+    """Return a trace, or the document of a trace of the spec alone (``prove``)."""
     if is_log(path):
         return end_of(path)
     try:
@@ -162,7 +166,10 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     paths = list(dict.fromkeys(paths))
     for path in paths:
         try:
-            traces[str(path)] = end_of(path) if is_log(path) else load_trace(path, to_run=False)
+            loaded = _load(path)
+            if isinstance(loaded, dict):
+                raise UsageProblem(f"--all: {_spec_only(path)}")
+            traces[str(path)] = loaded
         except (itf.BadTrace, BadLog, UsageProblem) as bad:
             tell(bad)
     with writing(out):

@@ -127,7 +127,7 @@ def validate(
     >>> from tempfile import TemporaryDirectory
     >>> lines = (
     ...     '{"slotproof-log":3,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
-    ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
+    ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{}]]}}',
     ... )
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "mine.jsonl"

@@ -15,15 +15,19 @@ from typing import Any
 from markupsafe import Markup
 
 from slotproof.engines.registry import is_ours
-from slotproof.lockstep.observation import TERMS
+from slotproof.lockstep.observation import TERMS, Violation
 from slotproof.reports import scripted, sentences, text
 from slotproof.reports.equation import Sum
 from slotproof.reports.localisation import suspects
 from slotproof.reports.sequence import LANES
 from slotproof.reports.view import Step, View
+from slotproof.reports.wording import clause_words
 from slotproof.support.markup import digest, templates
 from slotproof.support.terminal import plain
 from slotproof.traces.record import place
+from slotproof.traces.spec_trace import ASSUMED, checked
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.text.render import block
 
 MOST = 400
 """Maximum number of last steps that an HTML file shows, so that browsers can open the file."""
@@ -31,7 +35,6 @@ MOST = 400
 
 def html(view: View, path: str = "TRACE") -> str:
     """Return the HTML file. Its commands name the trace file ``path``."""
-    script = files("slotproof.reports").joinpath("counterexample.js").read_text(encoding="utf-8")
     return _rendered(
         "counterexample.html.jinja",
         view,
@@ -46,9 +49,34 @@ def html(view: View, path: str = "TRACE") -> str:
         found_on=plain(shlex.quote(view.trace.found_on)),
         test_name=scripted.name_of(view.trace),
         ours=is_ours(view.trace.found_on),
-        script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
-        digest=digest(script),
+        **_script(),
     )
+
+
+def spec_html(document: Any) -> str:
+    """Return the HTML file of a trace of the spec. Raises :class:`BadTrace`."""
+    trace = checked(document)
+
+    def violation(clause: str) -> Violation:
+        invariant, _, conjunct = clause.partition(".")
+        return Violation(invariant, conjunct, "")
+
+    template = templates("reports").get_template("spec.html.jinja")
+    return template.render(
+        trace=trace,
+        formula=[] if trace.formula is None else block(trace.formula),
+        words=lambda clause: clause_words(violation(clause)),
+        sentence=lambda clause: sentences.sentence(violation(clause)),
+        ASSUMED=ASSUMED,
+        TRANSITIONS=TRANSITIONS,
+        **_script(),
+    )
+
+
+def _script() -> dict[str, str]:
+    script = files("slotproof.reports").joinpath("counterexample.js").read_text(encoding="utf-8")
+    # The script is slotproof's own. Nothing of a trace is in it.
+    return {"script": Markup(script), "digest": digest(script)}  # noqa: S704
 
 
 def markdown(view: View, path: str = "TRACE") -> str:

@@ -201,6 +201,8 @@ CLAUSES = {
     "INV-PUBLISH-STEP.turn": "A turn that never ran published KV to the prefix tree",
     "INV-PUBLISH-STEP.plain": "A request without a session published KV at its end but never ran",
     "INV-PUBLISH-STEP.answer": "A finished request gave the tree less KV than its answer has",
+    "INV-PUBLISH-STEP.evicts": "The tree lost more tokens than the step evicts",
+    "INV-PUBLISH-STEP.swa_evicts": "The tree lost more sliding-window tokens than the step evicts",
     "INV-PUBLISH-STEP.committed": "More KV was published to the tree than was computed",
     "INV-PUBLISH-STEP.swa_committed": "More sliding-window KV was published than was computed",
     "INV-STEP.unknown": "The engine reports an event that the spec does not have",

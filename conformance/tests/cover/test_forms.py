@@ -332,18 +332,40 @@ def test_iterations_that_make_no_sense(tmp_path: Path, cli: Any) -> None:
 
 
 def test_a_trace_of_the_spec_alone(workdir: Path, cli: Any) -> None:
-    """`prove --mutant` writes transitions and no commands: text is the only form."""
+    """`prove` writes transitions and no commands: the trace has the forms text, html and JSON."""
     pytest.importorskip("z3")
     status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
     (path,) = (workdir / "slotproof-traces").glob("spec-*.itf.json")
     shown = cli(["show", str(path)])
     assert "violated by the spec with 22862-no-free-tail" in shown
     assert "T-RESTORE" in shown
-    assert "spec alone" in cli.wrong(["show", "--format", "html", str(path)])
-    document = json.loads(path.read_text())
-    del document["states"][0]["full.total"]
-    path.write_text(json.dumps(document))
-    assert "a state has no 'full.total'" in cli.wrong(["show", str(path)])
+    page = cli(["show", "--format", "html", str(path)])
+    assert len(Page(page).scripts) == 1
+    assert "<h1>The owners&#39; tokens do not add up to the pool&#39;s total</h1>" in page
+    assert '<code>req.row</code></th><td class="n">no_row</td><td class="n ch">0</td>' in page
+    assert "again: slotproof prove --mutant 22862-no-free-tail --page-size 1" in shown
+    for form in (["--format", "markdown"], ["--format", "issue", "--releases"], ["--all"]):
+        wrong = cli.wrong(["show", str(path), *form, "--out", str(workdir / "x")])
+        assert "is a trace of the spec, without commands; --format is text or html" in wrong
+    good = json.loads(path.read_text())
+    hostile = json.loads(json.dumps(good).replace("T-RESTORE", "<b>").replace("req.row", "<i>"))
+    path.write_text(json.dumps(hostile))
+    page = cli(["show", "--format", "html", str(path)])
+    assert "&lt;b&gt;" in page and "&lt;i&gt;" in page and "<i>" not in page and "<b>" not in page
+    no_total, no_value, no_params, no_pages = (json.loads(json.dumps(good)) for _ in range(4))
+    del no_total["states"][0]["full.total"], no_value["states"][2]["req.C"]
+    no_params["states"][1]["mbt::nondetPicks"] = 1
+    del no_pages["#meta"]["slotproof-spec"]["page_size"]
+    for document, words in (
+        (no_total, "a trace of the spec: a state has no 'full.total'"),
+        (no_value, "a trace of the spec: a state has no 'req.C'"),
+        (no_params, "a trace of the spec: state 1 has no parameters"),
+        (no_pages, "page_size: "),
+    ):
+        path.write_text(json.dumps(document))
+        for form in ("text", "html"):
+            assert f"{path}: " in (said := cli.wrong(["show", "--format", form, str(path)]))
+            assert words in said
 
 
 @pytest.mark.parametrize("name", ["text", "markdown", "html"])

@@ -21,7 +21,7 @@ from slotproof.lockstep.oracles.progress import PATIENCE
 from slotproof.lockstep.referee import Setup, play
 from slotproof.lockstep.waits import CAUSES
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import SERVED, EngineConfig
+from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.search.findings import Mark
 from slotproof.search.report import left_out
@@ -138,15 +138,22 @@ def told(s: Any, transition: str) -> dict[str, int]:
 
 
 def tells(s: Any, transition: str, **params: int) -> None:
-    """Change the parameters of an event."""
-    assert told(s, transition) != params
-    s["events"] = [(*e[:3], params) if e[0] == transition else e for e in s["events"]]
+    """Change some parameters of an event."""
+    changed = told(s, transition) | params
+    assert told(s, transition) != changed
+    s["events"] = [(*e[:3], changed) if e[0] == transition else e for e in s["events"]]
 
 
 def silent(s: Any, transition: str) -> None:
     """Leave the event out."""
     told(s, transition)
     s["events"] = [event for event in s["events"] if event[0] != transition]
+
+
+def evicts(s: Any, tokens: int, *after: str) -> None:
+    """Add an eviction from the full pool. Events of a plain request may follow."""
+    s["events"].append(("T-EVICT", None, None, {"n": tokens, "swa_n": 0}))
+    s["events"] += [(transition, None, "p1", {}) for transition in after]
 
 
 FULL, CHECKED = "pools full", "checker pools full"
@@ -318,6 +325,8 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ),
     ("tables", "INV-TABLES.queued", "lent", hashed(put("queues waiting", ["r2"]))),
     ("tables", "INV-TABLES.queued", "lent", hashed(put("queues running", []))),
+    ("economy", "INV-ECONOMY.evicts", "lent", lambda s: evicts(s, 4)),
+    ("economy", "INV-ECONOMY.evicts", "lent", lambda s: evicts(s, 44)),
     (
         "lockstep",
         "INV-STEP.unknown",
@@ -344,15 +353,16 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("lockstep", "INV-STEP.state", "late draft", lambda s: silent(s, "T-RESULT")),
     ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-LAUNCH", d=1, k=0)),
     ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-LAUNCH", d=2, k=2)),
-    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", k=1, sampled=1)),
-    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, sampled=0)),
-    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, sampled=2)),
-    (
-        "lockstep",
-        "INV-STEP.state",
-        "late draft",
-        lambda s: tells(s, "T-LAUNCH", d=told(s, "T-LAUNCH")["d"], k=1),
-    ),
+    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", k=1)),
+    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", sampled=0, told=0)),
+    ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", sampled=2, told=2)),
+    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", at=13)),
+    ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", told=2)),
+    ("lockstep", "INV-STEP.guard", "lent", lambda s: tells(s, "T-DECODE", at=15)),
+    ("lockstep", "INV-STEP.guard", "lent", lambda s: tells(s, "T-DECODE", told=2)),
+    ("lockstep", "INV-STEP.state", "finish", lambda s: tells(s, "T-DECODE", told=0)),
+    ("lockstep", "INV-STEP.guard", "lent", lambda s: tells(s, "T-DECODE", d=3)),
+    ("lockstep", "INV-STEP.state", "late draft", lambda s: tells(s, "T-LAUNCH", k=1)),
     (
         "lockstep",
         "INV-STEP.state",
@@ -361,12 +371,7 @@ CHANGES: list[tuple[str, str, str, Change]] = [
             s, "T-RESULT", **dict.fromkeys(("k", "sampled"), told(s, "T-RESULT")["sampled"] + 1)
         ),
     ),
-    (
-        "lockstep",
-        "INV-STEP.guard",
-        "late draft",
-        lambda s: tells(s, "T-RESULT", k=0, sampled=told(s, "T-RESULT")["sampled"]),
-    ),
+    ("lockstep", "INV-STEP.guard", "late draft", lambda s: tells(s, "T-RESULT", k=0)),
 ]
 """(oracle, clause, scene, change of the snapshot)"""
 
@@ -712,6 +717,71 @@ def test_a_slot_is_kept_where_nobody_needs_its_room(
     setup = Setup(EngineConfig(total_tokens=total))
     violations = play(InProcessEngine(mutant), setup, commands).log[-1].violations
     assert {violation.clause for violation in violations} == clauses
+
+
+@pytest.mark.parametrize(
+    ("tokens", "after"),
+    [(48, []), (4, ["T-PLAIN-FINISH"]), (4, ["T-PLAIN-RETRACT"]), (4, ["T-OOM"])],
+)
+def test_an_eviction_may_be_needed(tokens: int, after: list[str], make: Any) -> None:
+    """INV-ECONOMY.evicts: the memory was not free before, was freed later, or did not suffice. The
+    scene leaves 48 tokens free, and the running request may need a page of 4 more."""
+    made = make("lent", "economy")
+    assert made.snapshot["pools"]["full"]["available"] == 48
+    evicts(made.snapshot, tokens, *after)
+    assert made.clauses() == set()
+
+
+ECONOMY = {"economy": ORACLES["economy"]}
+CROWD: list[Command] = [
+    command
+    for number in range(6)
+    for command in (
+        {
+            "do": "submit",
+            "session": None,
+            "rid": f"p{number}",
+            "tokens": [5 + number] * 8,
+            "max_new": 4,
+            "stop": [],
+        },
+        {"do": "step", "n": 5},
+    )
+]
+"""Six requests without a session. Each leaves 11 tokens in the tree."""
+
+
+@pytest.mark.parametrize(
+    ("mutant", "total", "more", "checked", "clauses"),
+    [
+        (None, 16, [], True, set()),
+        (None, 80, [], False, set()),
+        (None, 80, [{"do": "evict", "tokens": 8}], False, set()),
+        (None, 80, [{"do": "flush"}], False, set()),
+        ("evicts-unasked", 80, [], True, {"INV-ECONOMY.evicts"}),
+    ],
+)
+def test_the_tree_evicts_what_is_needed_and_no_more(
+    mutant: str | None, total: int, more: list[Command], checked: bool, clauses: set[str]
+) -> None:
+    """INV-ECONOMY.evicts: a small pool needs evictions, and a client may ask for an eviction."""
+    setup = Setup(EngineConfig(total_tokens=total, context_len=16), oracles=ECONOMY)
+    played = play(InProcessEngine(mutant), setup, [*CROWD, *more, {"do": "step", "n": 1}])
+    assert {violation.clause for violation in played.log[-1].violations} == clauses
+    assert bool(played.coverage.checked["INV-ECONOMY"]) == checked
+
+
+@pytest.mark.parametrize("name", ["p1-swa", "p4-swa"])
+def test_a_window_cursor_that_stays_is_told_once(name: str) -> None:
+    """INV-ECONOMY.cursor: every later round would tell the same."""
+    turn = {"session": None, "rid": "r1", "tokens": [5, 6], "max_new": 40, "stop": []}
+    commands: list[Command] = [{"do": "submit", **turn}, *[{"do": "step", "n": 1}] * 30]
+    setup = Setup(replace(CONFIGS[name], draft=0), oracles=ECONOMY)
+    assert not play(InProcessEngine(), setup, commands).log[-1].violations
+    referee = setup.referee(InProcessEngine("cursor-stays"))
+    told = [violation for command in commands for violation in referee.do(command)]
+    assert [violation.clause for violation in told] == ["INV-ECONOMY.cursor"]
+    assert referee.snapshot["requests"]["r1"]["E"] == 0
 
 
 def test_a_false_alarm_of_the_check_is_caught(make: Any) -> None:

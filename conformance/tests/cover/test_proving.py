@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slotproof.cli.prove_invariants import failures
+from slotproof.cli.refutation import table, trace
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.report import compare
 from slotproof.traces.record import Row
+from slotproof.traces.spec_trace import render
 from slotproof_model.proofs import prove as proofs
+from slotproof_model.proofs.obligations import Result, tasks
+from slotproof_model.proofs.prove import variables_of
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import implies
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.whole import Spec
 
 
 def test_a_mutant_is_refuted(workdir: Path, cli: Any) -> None:
@@ -29,6 +41,52 @@ def test_the_spec_itself_is_searched(cli: Any) -> None:
     assert "no counterexample of up to 2 transitions" in cli(
         ["prove", "--mutant", "spec", "--depth", "2", "--page-size", "4"]
     )
+
+
+COVER = INVARIANTS["INV-COVER"]
+
+
+def test_a_refuted_obligation_is_a_table_a_trace_and_a_page(
+    workdir: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change of docs/how-to/read-and-change-the-spec.md: no token may be ahead."""
+    exact = implies(state.has_kv, state.known >= state.req.C)
+    changed = replace(COVER, conjuncts={**COVER.conjuncts, "req": exact})
+    spec = Spec(invariants={**INVARIANTS, COVER.id: changed})
+    monkeypatch.setattr(proofs, "prove", partial(proofs.prove, spec))
+    said = cli(["prove", "--transition", "T-LAUNCH", "--page-size", "1"], 1)
+    assert "T-LAUNCH / INV-COVER.req / P=1, refuted by this step:\n    T-LAUNCH d=" in said
+    figures = re.search(r"req\.C +(\d+) +(\d+) +committed: positions with valid KV", said)
+    assert figures is not None and int(figures[2]) == int(figures[1]) + 1
+    assert re.search(r"req\.phase +running +running +`absent` < `waiting`", said)
+    path = "slotproof-traces/spec-T-LAUNCH-INV-COVER.req.itf.json"
+    assert re.search(rf"\ntrace +{path}\npage +slotproof show {path} --out page.html\n", said)
+    page = cli(["show", path, "--format", "html"])
+    cells = f'<td class="n">{figures[1]}</td><td class="n ch">{figures[2]}</td><td>committed: '
+    assert f"<code>req.C</code></th>{cells}" in page
+    assert '<code>req.phase</code></th><td class="n">running</td><td class="n">running</td>' in page
+    assert "<h1>A request has KV beyond its known tokens</h1>" in page and COVER.sentence in page
+    assert "The state before the step satisfies every hypothesis of the proof." in page
+    assert "again: slotproof prove --transition T-LAUNCH --page-size 1\n" in cli(["show", path])
+
+
+def test_a_symbolic_page_size_has_no_table() -> None:
+    """The values after the step depend on the page size. A line tells how to get a table."""
+    result = Result("T-SAVE [full]", "INV-OWNER.full", None, "refuted", model={"full.total": 1})
+    nothing: dict[str, Any] = {"failed": [], "vacuous": []}
+    (line,) = failures(nothing, [result])
+    assert line == "table and page  slotproof prove --transition T-SAVE --page-size 4"
+
+
+@pytest.mark.parametrize("transition", ["INIT", "T-EVICT", "T-REJECT", "T-SAVE"])
+def test_every_refuted_step_has_a_table(transition: str) -> None:
+    """A step of the counts, of a page, of a row, of a detached request, or of no effect at all."""
+    for task in tasks(Spec(), transition):
+        model = {var.name: 0 for var in variables_of(task)}
+        result = Result(task.name, task.goals[0].clause, 4, "refuted", model=model)
+        document = trace(result, Spec())
+        assert next(table(document)).startswith(f"    {transition}")
+        assert f"violated by the spec at {task.name}\n" in render(document)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -26,7 +26,7 @@ from slotproof_model.spec.expr import Expr, Var, variables
 from slotproof_model.spec.invariant import Invariant, Kind, about
 from slotproof_model.spec.memory import EMPTY, Move
 from slotproof_model.spec.pages import span
-from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.profiles import PROFILES, Choices
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec
@@ -38,15 +38,18 @@ BY_HAND = Path(__file__).with_name("by_hand.tla")
 """File of three parts: vocabulary, effect of moves on numbered pages, invariants of pages."""
 _FIGURES = tuple(var for var in state.POOLS if var not in frozenset(state.TOTALS))
 _FIELDS = {identifier(var.name) for var in (*_FIGURES, *state.ACTOR, *state.FRAME)}
+_FACTS = {identifier(var.name) for var in state.this_step}
+"""Fields of the record ``z``: facts about the step itself."""
 _NAMED = {term.symbol for term in named() if not about(term.expr)}
 _WORD = re.compile(r"\b([A-Za-z_]\w*)('?)")
 
 
 def of_record(text: str) -> str:
-    r"""Rewrite a TLA+ formula to read variables of the record ``x``, or of ``y`` if primed.
+    r"""Rewrite a TLA+ formula to read variables of the record ``x``, or of ``y`` if primed. Facts
+    about the step are in the record ``z``.
 
-    >>> of_record("slot_C <= Known /\\ width < req_A'")
-    'x.slot_C <= Known(x) /\\ width < y.req_A'
+    >>> of_record("slot_C <= Known /\\ width < req_A' /\\ step_at = Known")
+    'x.slot_C <= Known(x) /\\ width < y.req_A /\\ z.step_at = Known(x)'
     """
 
     def swap(match: re.Match[str]) -> str:
@@ -54,6 +57,8 @@ def of_record(text: str) -> str:
         record = "y" if prime else "x"
         if name in _FIELDS:
             return f"{record}.{name}"
+        if name in _FACTS:
+            return f"z.{name}"
         return f"{name}({record})" if name in _NAMED else match[0]
 
     return _WORD.sub(swap, text)
@@ -152,12 +157,26 @@ def _record(fields: Mapping[str, str]) -> str:
     return f"[{', '.join(f'{name} |-> {text}' for name, text in fields.items())}]"
 
 
+def in_module(invariant: Invariant) -> dict[str, Expr]:
+    """Return the conjuncts that the module contains: all but those about an arbitrary page or row,
+    which ``by_hand.tla`` checks for all pages and rows."""
+    parts = invariant.conjuncts.items()
+    return {name: expr for name, expr in parts if about(expr) not in ("page", "line")}
+
+
+def arguments(invariant: Invariant) -> tuple[str, ...]:
+    """Return the records that the invariant's operator takes: the state before, the state after,
+    and the facts about the step."""
+    if invariant.kind is Kind.STATE:
+        return ("x",)
+    return ("x", "y", "z") if "step" in map(about, invariant.conjuncts.values()) else ("x", "y")
+
+
 def _invariant(invariant: Invariant) -> Iterator[str]:
-    parts = {name: expr for name, expr in invariant.conjuncts.items() if not about(expr)}
+    parts = in_module(invariant)
     if not parts:
         return
-    args = "x" if invariant.kind is Kind.STATE else "x, y"
-    yield f"{identifier(invariant.id)}({args}) =="
+    yield f"{identifier(invariant.id)}({', '.join(arguments(invariant))}) =="
     for name, expr in parts.items():
         yield f"  \\* {name}"
         yield from _list(expr, 2)
@@ -166,14 +185,12 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
 def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
     """Yield the conjunction of all state invariants, and of all step invariants. Both conjunctions
     print the name of a failed invariant."""
-    for kind, head, args in (
-        (Kind.STATE, "StatesHold(x)", "x"),
-        (Kind.STEP, "StepHolds(x, y)", "x, y"),
-    ):
+    for kind, head in ((Kind.STATE, "StatesHold(x)"), (Kind.STEP, "StepHolds(x, y, z)")):
         yield f"{head} =="
         for invariant in invariants:
-            if invariant.kind is kind and not all(map(about, invariant.conjuncts.values())):
-                yield f'  /\\ {identifier(invariant.id)}({args}) \\/ Not("{invariant.id}")'
+            if invariant.kind is kind and in_module(invariant):
+                call = f"{identifier(invariant.id)}({', '.join(arguments(invariant))})"
+                yield f'  /\\ {call} \\/ Not("{invariant.id}")'
     yield ""
 
 
@@ -220,7 +237,8 @@ def _transition(transition: Transition) -> Iterator[str]:
     else:
         yield f"{pad}   /\\ actors' = actors"
     yield f"{pad}   /\\ pools' = PoolsOf(y)"
-    yield f"{pad}   /\\ broken' = ~StepHolds(x, y)"
+    facts = {identifier(name): _term(expr) for name, expr in transition.this_step.items()}
+    yield f"{pad}   /\\ broken' = ~StepHolds(x, y, {_record(facts)})"
     yield from (f"{pad}   {line}" for line in _rows(transition))
     chosen = {pool: _moves(transition, pool) for pool in ("full", "swa")}
     yield f"{pad}   /\\ \\E one \\in {chosen['full']} :"
@@ -322,6 +340,8 @@ class Bounds:
     output: int = 0
     tree: int = 9
     profile: str = "reference"
+    choices: Choices = field(default_factory=Choices)
+    """Choices that differ from the profile's."""
     reserve: int = 0
     depth: int = 99
     """Maximum number of steps from the initial state."""
@@ -330,7 +350,7 @@ class Bounds:
 
     def constants(self) -> Mapping[str, object]:
         total = self.pages * self.page_size
-        choices = PROFILES[self.profile].choices
+        choices = {**PROFILES[self.profile].choices, **self.choices}
         flags = {name: bool(value) for name, value in choices.items() if name != "reserve"}
         known = {
             "P": self.page_size,

@@ -154,7 +154,7 @@ COVER = state(
     req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
     published=implies(has_kv, known >= req.Q),
     rounds=implies(
-        config.overlap & (req.phase == RUNNING) & (req.C >= known), known + req.rounds > req.C
+        config.overlap & (req.phase == RUNNING) & (known <= req.C), known + req.rounds > req.C
     ),
 )
 OWNER = state(
@@ -282,7 +282,7 @@ TOKENS = state(
     told=(req.told >= 0) & (req.told <= req.output),
     past_end=implies(
         ~answering,
-        (req.phase == RUNNING) & (req.prompt <= req.C) & implies(is_turn, req.Q <= answered),
+        (req.phase == RUNNING) & (req.prompt <= req.C) & implies(is_turn, answered >= req.Q),
     ),
 )
 ROUNDS = state(

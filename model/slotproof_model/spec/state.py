@@ -96,6 +96,8 @@ class Step(NamedTuple, Generic[Each]):
     at: Each  # position of the first token that the step reports
     detached: Each  # a request leaves the actor and continues alone
     published: Each  # end of the prefix that the step gives to the tree, -1 if none
+    evicted: Each  # full-pool tokens that the step takes from the tree
+    swa_evicted: Each  # sliding-window tokens that the step takes from the tree
 
 
 class Lengths(NamedTuple, Generic[Each]):

@@ -22,9 +22,9 @@ from slotproof_model.spec.expr import (
 from slotproof_model.spec.invariant import Invariant, Kind, step
 from slotproof_model.spec.places import ONE_PAGE
 from slotproof_model.spec.state import (
+    ACTOR,
     MATCHED,
     NONE,
-    ACTOR,
     PARKED,
     PLAIN,
     RUNNING,
@@ -170,7 +170,10 @@ ROUND_STEP = step(
         ),
     ),
     ahead=implies(
-        config.overlap & _lives & (req.phase == RUNNING) & (after(req.C) > req.C) & (_known == 0),
+        conj(
+            config.overlap & _lives & (req.phase == RUNNING) & (_known == 0),
+            (after(req.C) > req.C) | (after(req.A) > req.A),
+        ),
         _new_rounds == 1,
     ),
     prefills=implies(
@@ -182,9 +185,10 @@ ROUND_STEP = step(
 COVER_STEP = step(
     "INV-COVER-STEP",
     "The number of known tokens never falls. A token is sampled or decoded only if all earlier "
-    "tokens have KV. A turn finishes only after its prompt is prefilled. KV is computed and tokens "
-    "become known only in a step that runs a batch and moves neither Q nor E. New KV is for known "
-    "tokens or for tokens of this round. Under overlap scheduling, one token may still be unknown.",
+    "tokens have KV. A request finishes only after its prompt is prefilled. KV is computed and "
+    "tokens become known only in a step that runs a batch and moves neither Q nor E. New KV is for "
+    "known tokens or for tokens of this round. Under overlap scheduling, one token may still be "
+    "unknown.",
     keeps=implies(_lives, after(req.output) >= req.output),
     samples=implies(
         _lives & (after(req.output) > req.output),
@@ -192,7 +196,11 @@ COVER_STEP = step(
     ),
     decodes=implies(_lives & (req.phase == RUNNING) & (after(req.C) > req.C), known - 1 <= req.C),
     finishes=implies(
-        _ends & after(session.open) & (after(session.history) > session.history),
+        _ends
+        & (
+            (is_plain & (this_step.published >= 0))
+            | (after(session.open) & (after(session.history) > session.history))
+        ),
         req.prompt <= req.C,
     ),
     computes=implies(
@@ -266,14 +274,14 @@ SLACK_STEP = step(
         after(own.A) <= ceil_page(minimum(slot.A, ite(reuse >= slot.E, reuse, floor_page(reuse)))),
     ),
     trims=implies(
-        ~config.keeps_slack & (req.phase == RUNNING) & _ends & after(slot.holding),
+        ~config.keeps_slack & ((req.phase == RUNNING) | _partial) & _ends & after(slot.holding),
         after(slot.A)
         <= ceil_page(
             maximum(maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0))
         ),
     ),
     together=implies(
-        actor_has_kv & ~_has_kv,
+        actor_has_kv & ~after(actor_has_kv),
         _published(full) + after(full.available) - full.available == ceil_page(own.A) - own.Q,
     ),
     alone=implies(is_plain, conj(*(after(var) == var for var in (*session, *slot)))),
@@ -335,13 +343,15 @@ PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
     "The tree takes only whole pages, with committed KV of known tokens. A turn publishes at its "
     "end only if it was running or parked. A request without a session publishes at its end only "
-    "if it was running.",
+    "if it was running. The tree loses only the tokens that a step evicts.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
     answer=implies(
         _ends & is_plain & (req.phase == RUNNING) & (this_step.published >= 0) & (req.E <= req.Q),
         this_step.published >= floor_page(minimum(req.C, req.prompt + req.told - config.slack)),
     ),
+    evicts=0 - _published(full) <= this_step.evicted,
+    swa_evicts=0 - _published(swa) <= this_step.swa_evicted,
     committed=_published(full) <= ite(actor_has_kv, maximum(0, _valid - own.Q), 0),
     swa_committed=_published(swa)
     <= ite(actor_has_kv, maximum(0, _valid - maximum(own.Q, own.E)), 0),

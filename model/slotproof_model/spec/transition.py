@@ -53,8 +53,8 @@ class Transition:
     effect: dict[str, Expr] = field(default_factory=dict)
     detaches: str | None = None
     """Kind of the request that leaves the session and continues alone."""
-    at: Expr | None = None
-    """Position of the first token that becomes known. ``None`` if the step reports no token."""
+    reports: dict[str, Expr] = field(default_factory=dict)
+    """Values of some variables in :data:`state.this_step`, in terms of the parameters."""
     source: str = ""
     course: Course = "some"
     needs: str = ""
@@ -92,11 +92,13 @@ class Transition:
     @cached_property
     def this_step(self) -> dict[str, Expr]:
         """Values of the variables in :data:`state.this_step`. A missing position is -1."""
+        nothing = (state.this_step.evicted, 0), (state.this_step.swa_evicted, 0)
         given_to_tree = [mem.full.hi for mem in self.memory if mem.move is Move.TO_TREE]
         return {
-            state.this_step.at.name: lift(-1) if self.at is None else self.at,
+            **assign((state.this_step.at, -1), *nothing),
             state.this_step.detached.name: lift(self.detaches is not None),
             state.this_step.published.name: given_to_tree[0] if given_to_tree else lift(-1),
+            **self.reports,
         }
 
     # Consequences of guard and effect ------------------------------------------

@@ -90,6 +90,7 @@ from slotproof_model.spec.state import (
     session,
     slot,
     swa,
+    this_step,
 )
 from slotproof_model.spec.transition import Allowance, Transition, assign, given, param
 
@@ -213,7 +214,7 @@ def answers(reported: Expr) -> dict[str, Expr]:
     the answer's end, a turn must not have published KV past its history."""
     return {
         "told": (told >= 0) & (told <= reported),
-        "ends": implies(is_turn & (told < reported), req.Q <= answered + told),
+        "ends": implies(is_turn & (told < reported), answered + told >= req.Q),
     }
 
 
@@ -522,7 +523,7 @@ T_EXTEND = Transition(
         "row": (row >= 0) & implies(req_has_row, row == req.row),
     },
     params=(t, ahead, sampled, told, row),
-    at=t,
+    reports=assign((this_step.at, t)),
     memory=(take_row(~req_has_row), alloc(ceil_page(req.A), ceil_page(t + ahead))),
     effect=assign(
         (req.phase, RUNNING),
@@ -685,7 +686,7 @@ T_DECODE = Transition(
         **answers(k),
     },
     params=(at, d, k, told),
-    at=at,
+    reports=assign((this_step.at, at)),
     memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
     effect=assign(
         (req.A, req.A + d),
@@ -757,7 +758,7 @@ T_RESULT = Transition(
         **answers(sampled),
     },
     params=(at, k, sampled, told),
-    at=at,
+    reports=assign((this_step.at, at)),
     effect=assign(
         (req.C, req.C + k),
         (req.output, req.output + sampled),
@@ -828,7 +829,7 @@ T_SAVE = Transition(
         "turn": is_turn & session.inflight,
         "running": req.phase == RUNNING,
         "prefilled": req.prompt <= req.C,
-        "published": req.Q <= answered,
+        "published": answered >= req.Q,
     },
     memory=(_trimmed.memory,),
     effect={**to_slot(_trimmed), **turn_over, **assign((session.history, answered))},
@@ -881,8 +882,8 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = replace(
     T_ABORT,
     id="T-OOM",
-    sentence="The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other request "
-    "has KV that a retraction could free.",
+    sentence="The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other "
+    "request has KV that a retraction could free.",
     by="the scheduler",
     source="",
     guard={**_abort_guard, "alone": (frame.uncached == 0) & (frame.swa_uncached == 0)},
@@ -970,6 +971,7 @@ T_EVICT = Transition(
     stage="retract",
     guard={"n": (n >= 0) & is_aligned(n), "swa_n": (swa_n >= 0) & is_aligned(swa_n)},
     params=(n, swa_n),
+    reports=assign((this_step.evicted, n), (this_step.swa_evicted, swa_n)),
     memory=(Mem(Move.EVICT, count(n), count(swa_n)),),
     means={
         "n": gain(full.available) == n,
@@ -997,6 +999,7 @@ T_PLAIN_FINISH = Transition(
     guard={
         "plain": is_plain,
         "running": req.phase == RUNNING,
+        "prefilled": req.prompt <= req.C,
         **insertable,
         "answer": implies(req.E <= req.Q, q >= floor_page(minimum(req.C, _certain))),
         **dropped(locks(req)),
@@ -1008,6 +1011,7 @@ T_PLAIN_FINISH = Transition(
     allows=unlocking(
         is_plain
         & (req.phase == RUNNING)
+        & (req.prompt <= req.C)
         & legal_insert
         & ((req.E > req.Q) | (given(q) >= floor_page(req.C)) | (given(q) >= floor_page(_certain))),
         locks(req),

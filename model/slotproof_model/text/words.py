@@ -75,6 +75,8 @@ WORDS: dict[str, str] = {
     "config.slack": "positions that a decoding round may allocate past the KV that it computes",
     "step.at": "position of the first token that becomes known in the step",
     "step.published": "end of the prefix that the step gives to the tree, -1 if none",
+    "step.evicted": "full-pool tokens that the step takes from the prefix tree",
+    "step.swa_evicted": "sliding-window tokens that the step takes from the prefix tree",
     "step.detached": "the step detaches a request, which continues alone",
 }
 

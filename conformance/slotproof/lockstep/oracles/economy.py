@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.observation import Observation, Violation, running, violated
+from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.lockstep.published import EVICTS, moving, transitions_where
 from slotproof.protocol.snapshot import Event
 from slotproof_model.spec.memory import Move
@@ -32,8 +32,8 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     if any(event[0] in _GIVES_BACK for event in events[last + 1 :]):
         return  # The pools do not show how much was free before.
     seen.coverage.checked["INV-ECONOMY"] += 1
-    # An engine may round up the need of each running request to one more page.
-    rounded = seen.config.page_size * len(running(seen.snapshot))
+    # An engine may round up the need of each request to one more page.
+    rounded = seen.config.page_size * len({event[2] for event in events if event[2]})
     gone = {"full": events[last][3].get("n", 0), "swa": events[last][3].get("swa_n", 0)}
     pools = seen.snapshot["pools"]
     spare = {

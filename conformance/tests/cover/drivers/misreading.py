@@ -171,10 +171,10 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         "parameters",
         "T-SUBMIT: new is the number of new tokens, not the length of the whole prompt",
     ),
-    "all": (
-        changed("T-SAVE", "F", lambda s, e: e[0]["F"] + 9),
+    "output": (
+        changed("T-DECODE", "at", lambda s, e: e[0]["at"] - 9),
         "parameters",
-        "T-SAVE: F is the number of output tokens, not of prompt and output tokens",
+        "T-DECODE: at is a position among prompt and output tokens, not among output tokens",
     ),
     "in all": (
         consumed_in_all(),

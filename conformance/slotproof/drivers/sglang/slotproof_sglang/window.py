@@ -60,7 +60,9 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
         return {}
     full, swa = config["total_tokens"], config["swa_tokens"]
     if importlib.util.find_spec("sglang.srt.model_executor.pool_configurator") is None:
-        return {"max_total_tokens": (full + swa) // LAYERS, "swa_full_tokens_ratio": swa / full}
+        spare = -(full + swa) % LAYERS  # The build divides the sum evenly among its layers.
+        ratio = (swa + spare / LAYERS) / full
+        return {"max_total_tokens": (full + swa + spare) // LAYERS, "swa_full_tokens_ratio": ratio}
     return {"swa_full_tokens_ratio": min(1.0, (swa + 0.5) / full)}
 
 

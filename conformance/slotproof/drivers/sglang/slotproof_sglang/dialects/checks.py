@@ -7,7 +7,8 @@
 | idle check | `self_check_during_idle` | `on_idle` | `on_idle` |
 | terms | functions called by the check | arguments of `_check_pool_invariant` | as in 0.5.11 |
 | rows held by slots | `_check_req_pool`, when idle | as in 0.5.10 | as in 0.5.10 |
-| requests counted | reads of `kv_allocated_len` | as in 0.5.10 | as in 0.5.10; in 0.5.23 `_requests_owning_rows` |
+| requests counted | reads of `kv_allocated_len` | as in 0.5.10 | as in 0.5.10 up to 0.5.22, \
+then `_requests_owning_rows` |
 | stored lines | none | none | `recent_busy_msgs` |
 """
 
