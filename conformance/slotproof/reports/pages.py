@@ -21,7 +21,6 @@ from slotproof.reports.equation import Sum
 from slotproof.reports.localisation import suspects
 from slotproof.reports.sequence import LANES
 from slotproof.reports.view import Step, View
-from slotproof.reports.wording import clause_words
 from slotproof.support.markup import digest, templates
 from slotproof.support.terminal import plain
 from slotproof.traces.record import place
@@ -56,18 +55,13 @@ def html(view: View, path: str = "TRACE") -> str:
 def spec_html(document: Any) -> str:
     """Return the HTML file of a trace of the spec. Raises :class:`BadTrace`."""
     trace = checked(document)
-
-    def violation(clause: str) -> Violation:
-        invariant, _, conjunct = clause.partition(".")
-        return Violation(invariant, conjunct, "")
-
     template = templates("reports").get_template("spec.html.jinja")
     return template.render(
         trace=trace,
         formula=[] if trace.formula is None else block(trace.formula),
-        words=lambda clause: clause_words(violation(clause)),
-        sentence=lambda clause: sentences.sentence(violation(clause)),
-        ASSUMED=ASSUMED,
+        violations=[Violation(*clause.partition(".")[::2], "") for clause in trace.violated],
+        sentences=sentences,
+        assumed=trace.steps[0].transition == ASSUMED,
         TRANSITIONS=TRANSITIONS,
         **_script(),
     )

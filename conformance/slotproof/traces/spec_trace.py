@@ -100,7 +100,8 @@ class SpecTrace(NamedTuple):
     """The spec and its change: ``the spec with 22862-no-free-tail``."""
     again: str
     """Command that finds the trace again."""
-    meta: SpecMeta
+    violated: list[str]
+    page_size: int
     total: int
     steps: list[Step]
     formula: Expr | None
@@ -112,22 +113,22 @@ def checked(document: Any) -> SpecTrace:
     decoded = decode(document)
     SPEC_TRACE.demand(decoded, lambda wrong: BadTrace(f"a trace of the spec: {wrong}"))
     meta: SpecMeta = decoded["#meta"]["slotproof-spec"]
-    mutant, size = meta["mutant"], meta["page_size"]
+    mutant, size, violated = meta["mutant"], meta["page_size"], meta["violated"]
     again = f"slotproof prove --mutant {shlex.quote(mutant)} --page-size {size}"
     of = f"the spec {mutant}" if "again" in meta else f"the spec with {mutant}"
     first, last = decoded["states"][0], decoded["states"][-1]
     try:
-        formula = _formula(meta["violated"][0], last["mbt::actionTaken"])
+        formula = _formula(violated[0], last["mbt::actionTaken"])
         steps, total = list(_steps(decoded, formula)), first["full.total"]
     except KeyError as missing:
         raise BadTrace(f"a trace of the spec: a state has no {missing}") from None
-    return SpecTrace(of, meta.get("again", again), meta, total, steps, formula)
+    return SpecTrace(of, meta.get("again", again), violated, size, total, steps, formula)
 
 
 def render(document: Any) -> str:
     """Return the trace of the spec as text. Raises :class:`BadTrace`."""
     trace = checked(document)
-    head = f"{trace.meta['violated'][0]} violated by {trace.of}"
+    head = f"{trace.violated[0]} violated by {trace.of}"
     lines = [head, *transitions(document), f"again: {trace.again}"]
     return "\n".join(map(plain, lines)) + "\n"
 
@@ -135,11 +136,11 @@ def render(document: Any) -> str:
 def transitions(document: Any) -> Iterator[str]:
     """Yield lines: the sizes, each transition with its changed variables, the violated clauses."""
     trace = checked(document)
-    yield from (f"page size {trace.meta['page_size']}, pool of {trace.total} tokens", "")
+    yield from (f"page size {trace.page_size}, pool of {trace.total} tokens", "")
     for number, step in enumerate(trace.steps[1:], 1):
         yield f"{number:>3}  {step.transition} {step.params}".rstrip()
         yield "       " + " ".join(map(str, step.changed))
-    yield from ("", f"violated: {', '.join(trace.meta['violated'])}")
+    yield from ("", f"violated: {', '.join(trace.violated)}")
 
 
 def _steps(document: Any, formula: Expr | None) -> Iterator[Step]:

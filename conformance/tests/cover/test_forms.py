@@ -344,8 +344,8 @@ def test_a_trace_of_the_spec_alone(workdir: Path, cli: Any) -> None:
     assert "<h1>The owners&#39; tokens do not add up to the pool&#39;s total</h1>" in page
     assert '<code>req.row</code></th><td class="n">no_row</td><td class="n ch">0</td>' in page
     assert "again: slotproof prove --mutant 22862-no-free-tail --page-size 1" in shown
-    for form in (["--format", "markdown"], ["--format", "issue", "--releases"], ["--all"]):
-        wrong = cli.wrong(["show", str(path), *form, "--out", str(workdir / "x")])
+    for asked in (["--format", "markdown"], ["--format", "issue", "--releases"], ["--all"]):
+        wrong = cli.wrong(["show", str(path), *asked, "--out", str(workdir / "x")])
         assert "is a trace of the spec, without commands; --format is text or html" in wrong
     good = json.loads(path.read_text())
     hostile = json.loads(json.dumps(good).replace("T-RESTORE", "<b>").replace("req.row", "<i>"))

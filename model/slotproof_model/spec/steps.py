@@ -41,6 +41,7 @@ from slotproof_model.spec.state import (
     has_kv,
     is_plain,
     known,
+    lengths,
     lock_sum,
     own,
     req,
@@ -264,7 +265,8 @@ SLACK_STEP = step(
     "A row gets new pages only for KV and for the slack that a decoding round needs past it. "
     "Unless the profile keeps slack, a match or a restore leaves no page past the reused KV, and "
     "the end of a turn leaves none past the history. Committed KV and the pages allocated past it "
-    "are released in one step. A request without a session changes no slot.",
+    "are released in one step. A slot on loan keeps its lengths, or gets its turn's. A request "
+    "without a session changes no slot.",
     grows=implies(
         _stays & (ceil_page(after(own.A)) > ceil_page(own.A)),
         after(own.A) <= ceil_page(after(own.C) + config.slack),
@@ -279,6 +281,11 @@ SLACK_STEP = step(
         <= ceil_page(
             maximum(maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0))
         ),
+    ),
+    lent=implies(
+        slot.lent & after(slot.lent),
+        conj(*(after(length) == length for length in lengths(slot)))
+        | conj(*(after(a) == after(b) for a, b in zip(lengths(slot), lengths(req), strict=True))),
     ),
     together=implies(
         actor_has_kv & ~after(actor_has_kv),
@@ -347,8 +354,9 @@ PUBLISH_STEP = step(
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
     answer=implies(
-        _ends & is_plain & (req.phase == RUNNING) & (this_step.published >= 0) & (req.E <= req.Q),
-        this_step.published >= floor_page(minimum(req.C, req.prompt + req.told - config.slack)),
+        ~(_ends & (req.kind == TURN)) & (this_step.published >= 0) & (req.E <= req.Q),
+        this_step.published
+        >= floor_page(minimum(minimum(req.C, answered), req.prompt + req.told - config.slack)),
     ),
     evicts=0 - _published(full) <= this_step.evicted,
     swa_evicts=0 - _published(swa) <= this_step.swa_evicted,
