@@ -317,6 +317,18 @@ _ANSWERS: dict[str, Expr] = {
 """State of the request between two tokens of its answer, alone in the engine."""
 
 
+_more_pages: Expr = ceil_page(known) - ceil_page(req.A)
+_reused: dict[str, Expr] = {
+    "case.reused": (req.phase == MATCHED) | (req.phase == state.PARKED),
+    "case.room": _more_pages <= full.available,
+    "case.window": implies(config.swa, _more_pages <= swa.available),
+    "case.width": known <= config.width,
+    "case.row": ite(req.row == state.NO_ROW, rows.free >= 1, Var("given.row") == req.row),
+}
+"""State of a matched or parked request for which rows and pools have room: it can run, however
+much KV it reuses."""
+
+
 @dataclass(frozen=True)
 class _Path:
     """Consecutive steps of the request, alone in the engine."""
@@ -372,6 +384,11 @@ def _answering(
     nothing = dict.fromkeys(spec.transitions["T-PLAIN-FINISH"].names, 0)
     published = {**nothing, **_PUBLISHED}
     ends = {"ANSWERED": req.kind == state.NONE}
+    yield (
+        _Path(spec)
+        .then(EXTEND, t=known, ahead=0, sampled=0, told=0, row=row)
+        .task(f"{EXTEND}, reused", {**base, **any_row, **_reused}, {})
+    )
     yield _Path(spec).then("T-SAVE").task("T-SAVE, alone", {**done, "case.turn": is_turn}, ends)
     finish = _Path(spec).then("T-PLAIN-FINISH", **published)
     yield finish.task("T-PLAIN-FINISH, alone", {**done, "case.plain": is_plain}, ends)

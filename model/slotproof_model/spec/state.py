@@ -93,6 +93,9 @@ class Request(NamedTuple, Generic[Each]):
 class Step(NamedTuple, Generic[Each]):
     """Facts about a step that neither the state before nor the state after shows."""
 
+    new: Each  # tokens that a client appends to its session's history
+    closes: Each  # a client asks for the session's close
+    final: Each  # the client gets the final answer of its request
     at: Each  # position of the first token that the step reports
     detached: Each  # a request leaves the actor and continues alone
     published: Each  # end of the prefix that the step gives to the tree, -1 if none
@@ -175,7 +178,7 @@ _BOOLEANS = {
     "session.open", "session.closing", "session.inflight",
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
     "config.abort_publishes", "config.overlap", "config.loan_publishes", "config.drops_last",
-    "config.keeps_slack", "step.detached",
+    "config.keeps_slack", "step.detached", "step.closes", "step.final",
 }  # fmt: skip
 
 

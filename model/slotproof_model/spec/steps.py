@@ -88,11 +88,16 @@ INFLIGHT_STEP = step(
     "INV-INFLIGHT-STEP",
     "The flag inflight is cleared only when the turn in flight ends, and no new turn displaces "
     "that turn. A session ends only while no turn is in flight. A close is deferred only in a step "
-    "that changes nothing else: a client asks for it. A deferred close stays pending.",
+    "that changes nothing else: a client asks for it. A client's close is deferred or carried out. "
+    "A deferred close stays pending.",
     clears=implies(session.inflight & ~after(session.inflight), after(req.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(req.prompt) == req.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
-    asks=implies(~session.closing & after(session.closing), _same_actor & ~this_step.detached),
+    asks=implies(
+        ~session.closing & after(session.closing),
+        this_step.closes & _same_actor & ~this_step.detached,
+    ),
+    heard=implies(this_step.closes, after(session.closing) | ~after(session.open)),
     closes=implies(session.closing & ~session.inflight, ~after(session.inflight)),
     ends=implies(session.open & ~after(session.open), ~session.inflight),
     remembers=implies(session.closing & after(session.open), after(session.closing)),
@@ -117,6 +122,10 @@ HISTORY = Invariant(
             ),
         ),
         "begins": implies(~session.open, ~_tells),
+        "extends": implies(
+            (req.kind != TURN) & (after(req.kind) == TURN),
+            (after(req.prompt) == session.history + this_step.new) & (this_step.new >= 0),
+        ),
     },
     {
         "prompt": "a turn's prompt is, token by token, the history followed by the new tokens",
@@ -127,7 +136,8 @@ HISTORY = Invariant(
 LIFE_STEP = step(
     "INV-LIFE-STEP",
     "A request begins with a prompt and without output. It waits, is matched, runs, and may be "
-    "parked or wait again. Its kind and its prompt stay the same. A request is detached only from "
+    "parked or wait again. Its kind and its prompt stay the same. It ends with its final answer. A "
+    "request is detached only from "
     "a busy or closing session, or as the session's own turn.",
     kind=implies(_lives, after(req.kind) == req.kind),
     prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
@@ -139,6 +149,8 @@ LIFE_STEP = step(
         this_step.detached,
         session.inflight | session.closing | ((req.kind == TURN) & (after(req.kind) == NONE)),
     ),
+    ends=implies(_ends, this_step.final | this_step.detached),
+    answered=implies(this_step.final, _ends),
     matched=implies(after(req.phase) == MATCHED, req.phase <= MATCHED),
     runs=implies(after(req.phase) == RUNNING, has_kv),
     parked=implies(after(req.phase) == PARKED, begun),

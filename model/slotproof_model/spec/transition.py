@@ -92,10 +92,11 @@ class Transition:
     @cached_property
     def this_step(self) -> dict[str, Expr]:
         """Values of the variables in :data:`state.this_step`. A missing position is -1."""
-        nothing = (state.this_step.evicted, 0), (state.this_step.swa_evicted, 0)
+        nothing = {var.name: FALSE if var.sort is Sort.BOOL else lift(0) for var in state.this_step}
         given_to_tree = [mem.full.hi for mem in self.memory if mem.move is Move.TO_TREE]
         return {
-            **assign((state.this_step.at, -1), *nothing),
+            **nothing,
+            state.this_step.at.name: lift(-1),
             state.this_step.detached.name: lift(self.detaches is not None),
             state.this_step.published.name: given_to_tree[0] if given_to_tree else lift(-1),
             **self.reports,

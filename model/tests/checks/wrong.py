@@ -695,6 +695,21 @@ _ANSWERS = (
                    means={"stub": t.T_REJECT.means["stub"]})),
     _alone("retract-closes", "a retracted turn closes its session",
            "T-RETRACT / INV-INFLIGHT-STEP.asks", becomes(t.T_RETRACT, (session.closing, TRUE))),
+    _wrong("submit-overwrites-tail", "a prompt's new tokens begin where the slot's KV ends",
+           "T-SUBMIT / INV-HISTORY.extends",
+           replace(t.T_SUBMIT,
+                   effect={**t.T_SUBMIT.effect,
+                           **assign((req.prompt, maximum(session.history,
+                                                         ite(slot.holding, slot.C, session.history)
+                                                         + t.new)))})),
+    _wrong("close-of-waiting-lost", "a close is forgotten if its turn waits",
+           "T-CLOSE-DEFER / INV-INFLIGHT-STEP.heard",
+           becomes(t.T_CLOSE_DEFER, (session.closing, ~(req.phase == WAITING)))),
+    _wrong("refuse-drops-turn", "a refused first turn is not queued again",
+           "T-REFUSE / INV-LIFE-STEP.ends",
+           becomes(t.T_REFUSE, (session.inflight, session.inflight & slot.holding),
+                   *((var, ite(slot.holding, t.back_to_waiting.get(var.name, var), 0))
+                     for var in (req.kind, req.phase, req.prompt, req.output, req.told)))),
     # Slack
     _alone("save-keeps-slack", "a finished turn leaves its drafts' memory to the slot",
            "T-SAVE / INV-SLACK-STEP.trims",
