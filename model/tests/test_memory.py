@@ -221,8 +221,8 @@ def test_plain_finish_leaves_the_tree_only() -> None:
         ("T-DECODE", {"d": 4, "k": 1}),
         ("T-PLAIN-FINISH", {"q": 4, "dup": 1, "swa_dup": 0, **NO_UNLOCK}),
     ):
-        params = whole(transition, hand.world.vector("/p"), params)
-        assert hand.world.apply(transition, None, "p", params) == []
+        told = whole(transition, hand.world.vector("/p"), params)
+        assert hand.world.apply(transition, None, "p", told) == []
     assert hand.figures == (97, 3, 0, 0, 0)
     assert hand.world.pools[INDEX["rows.free"]] == 3
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,8 @@ from slotproof_model.bugs.museum import changed, unguarded
 from slotproof_model.exports.tla import SMALL, Bounds, module
 from slotproof_model.spec import transitions as t
 from tests.checks import tlc
-from tests.checks.tlc import HOLES, MODELS, check, read, run
+from tests.checks.tlc import HOLES, MODELS, check, read, run, table
+from tests.checks.wrong import ANSWERS
 
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None, reason="java is not on the PATH: install a Java runtime"
@@ -29,12 +31,27 @@ def test_a_small_model_gives_every_constant_a_value() -> None:
 
 
 def test_the_models_are_those_that_are_promised() -> None:
-    """Three actors in the full pool, two with a window, and in each hole a rule is left out."""
+    """Three actors in the full pool, two with a window, and answers of one session in each kind of
+    profile. In each hole a rule is left out, or the spec is wrong."""
     sizes = [(model.actors, bool(model.window)) for model in MODELS]
-    assert sizes == [(3, False), (3, False), (2, True)]
+    assert sizes[:3] == [(3, False), (3, False), (2, True)]
+    assert {model.profile for model in MODELS if model.output} == {"reference", "overlap", "vllm"}
     assert all(not model.unruled for model in MODELS)
-    assert all(hole.bounds.unruled for hole in HOLES)
+    assert all(hole.bounds.unruled or hole.spec for hole in HOLES)
     assert len({hole.sentence for hole in HOLES}) == len(HOLES) >= 5
+
+
+def test_each_wrong_spec_about_answers_is_a_hole() -> None:
+    """In a model that is explored without an error as well."""
+    holes = {hole.sentence: hole for hole in HOLES}
+    for wrong in ANSWERS:
+        assert holes[wrong.sentence].spec is wrong.spec
+        assert holes[wrong.sentence].bounds in MODELS
+
+
+def test_the_documented_table_of_wrong_specs_is_fresh() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "proof.md").read_text(encoding="utf-8")
+    assert "\n".join(table()) in text
 
 
 SAID = """Error: Invariant Holds is violated.

@@ -40,8 +40,8 @@ def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: b
     document: dict[str, Any] = {
         "status": 1 if failed or vacuous or outside else 0,
         "obligations": len(results),
-        "proved": len(results) - len(failed),
-        "needed": sum(result.needed for result in results),
+        "hold": len(results) - len(failed),
+        "reasons": proofs.reasons(results),
         "seconds": round(time.perf_counter() - started, 2),
         "page_sizes": [str(size or "any") for size in used],
         "failed": failed,
@@ -49,7 +49,10 @@ def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: b
         "writes_outside": outside,
         "results": [
             {
-                **{key: getattr(result, key) for key in ("name", "page_size", "status", "core")},
+                **{
+                    key: getattr(result, key)
+                    for key in ("name", "page_size", "status", "reason", "core")
+                },
                 "seconds": round(result.seconds, 4),
             }
             for result in results
@@ -59,20 +62,31 @@ def prove(sizes: list[int | None], only: list[str] | None, jobs: int, as_json: b
 
 
 def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
-    yield f"{'transition':<20} {'proved':>11} {'seconds':>8}  invariants used, besides the guard"
+    yield f"{'transition':<20} {'hold':>11} {'seconds':>8}  invariants used, besides the guard"
     by_transition: dict[str, list[Result]] = {}
     for result in results:
         by_transition.setdefault(result.transition.partition(" [")[0], []).append(result)
     for name, of in by_transition.items():
-        proved, seconds = sum(r.status == "proved" for r in of), sum(r.seconds for r in of)
-        yield f"{name:<20} {proved:>5} of {len(of):<4}{seconds:>8.2f}  {', '.join(_needs(of))}"
+        hold, seconds = sum(r.status == "proved" for r in of), sum(r.seconds for r in of)
+        yield f"{name:<20} {hold:>5} of {len(of):<4}{seconds:>8.2f}  {', '.join(_needs(of))}"
     yield from failures(document, results)
     for line in document["writes_outside"]:
         yield f"outside its frame: {line}"
     yield (
-        f"{document['proved']} of {document['obligations']} obligations proved "
-        f"({document['needed']} by guard or invariants, the rest by framing or the effect alone), "
+        f"{document['hold']} of {document['obligations']} obligations hold, "
         f"page sizes {', '.join(document['page_sizes'])}, in {document['seconds']} s"
+    )
+    figures, size = document["reasons"], proofs.REASONS_AT
+    if figures is None:
+        yield f"reasons are counted at P={size} only: add --page-size {size}"
+        return
+    at = f"P={size}:"
+    yield (
+        f"{at} {figures['proved']} proved: {figures['inductive']} by induction, "
+        f"{figures['effect']} by guard and effect alone, {figures['framing']} by framing"
+    )
+    yield (
+        f"{at} {figures['excluded']} not counted as proved: guard and effect exclude every premise"
     )
 
 

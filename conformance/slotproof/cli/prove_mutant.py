@@ -62,11 +62,6 @@ def refute(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
     return answer(document, lines(), as_json)
 
 
-def kept(document: dict[str, Any], name: str) -> str:
-    """Write a counterexample and return a line with its path."""
-    return next(written(document, name))
-
-
 def written(document: dict[str, Any], name: str) -> Iterator[str]:
     """Write a counterexample. Yield a line with its path, and one with the command for its page."""
     path = Path("slotproof-traces", f"spec-{slug(name, also='_')}.itf.json")

@@ -12,7 +12,7 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import answer
 from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.prove_invariants import failures
-from slotproof.cli.prove_mutant import kept
+from slotproof.cli.prove_mutant import written
 from slotproof.environments.families import FAMILIES
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import labelled
@@ -109,7 +109,7 @@ def _text(document: dict[str, Any], seen: Looked, name: str) -> Iterator[str]:
         f"forever: scheduler and prefix tree can reach {seen.stuck.reachable} states from the last "
         f"state, and {who} is answered in none; shortest: {len(seen.stuck.path)} transitions"
     )
-    yield kept(document["itf"], name.replace(" ", "-"))
+    yield from written(document["itf"], name.replace(" ", "-"))
 
 
 def _said(label: str, text: str) -> Iterator[str]:

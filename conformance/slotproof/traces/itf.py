@@ -177,6 +177,8 @@ def from_itf(data: Any) -> Record:
     meta = data.get("#meta") if isinstance(data, dict) else None
     if not isinstance(meta, dict) or "states" not in data:
         raise BadTrace("this is not an ITF trace: #meta or states are missing")
+    if "slotproof-spec" in meta:
+        raise BadTrace("this is a trace of the spec, not of an engine; `slotproof show` renders it")
     own = meta.get("slotproof")
     if not isinstance(own, dict):
         raise BadTrace("slotproof did not write this ITF trace: #meta has no slotproof part")

@@ -47,7 +47,7 @@ NO_UNLOCK = "T-ABORT does not unlock full u; does not give back the row, one if 
     ("mutant", "commands", "words"),
     [
         ("22790b-first-turn-abort", [OPEN, LONG, STEP, {"do": "abort", "rid": "r1"}], NO_UNLOCK),
-        ("leak-full", [*PLAIN, STEP], "T-EXTEND allocates full [⌈req.A⌉, ⌈t⌉) twice"),
+        ("leak-full", [*PLAIN, STEP], "T-EXTEND allocates full [⌈req.A⌉, ⌈t + ahead⌉) twice"),
     ],
 )
 def test_a_pool_that_the_engine_does_not_have_is_not_named(

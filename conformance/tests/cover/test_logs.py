@@ -179,9 +179,11 @@ def test_the_state_in_some_lines_only(every: int, record: Any, judge: Judge) -> 
     assert f"of {verdict.seen['iterations']}" in report.not_observed(verdict)["state"]
     lines = thinned()
     blind = [line for line in lines if "snapshot" in line and "pools" not in line["snapshot"]]
-    blind[-2]["snapshot"]["events"].append(["T-DECODE", "s1", "r2", {"d": 1, "k": 1}])
+    params = {"at": 17, "d": 1, "k": 1, "told": 1}
+    blind[-2]["snapshot"]["events"].append(["T-DECODE", "s1", "r2", params])
     failing = judge(lines)
     assert failing.line == lines.index(blind[-2]) + 1, "a guard that fails is told at its own line"
+    assert [violation.guard for violation in failing.violations] == ["running"]
 
 
 def test_idle_iterations_that_are_not_there_starve_nobody(

@@ -150,18 +150,21 @@ def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mutant", "expected"),
+    ("mutant", "expected", "guards"),
     [
-        ("prefix-prompt-private", ("INV-MATCH.prompt", "r1", 4, 0)),
-        ("prefix-answer-dropped", ("INV-MATCH.left", "r1", 6, 4)),
+        ("prefix-prompt-private", ("INV-MATCH.prompt", "r1", 4, 0), []),
+        ("prefix-answer-dropped", ("INV-MATCH.left", "r1", 6, 4), [("T-PLAIN-FINISH", "answer")]),
     ],
 )
-def test_a_tree_that_does_not_get_what_is_computed_is_found(mutant: str, expected: Any) -> None:
+def test_a_tree_that_does_not_get_what_is_computed_is_found(
+    mutant: str, expected: Any, guards: list[tuple[str, str]]
+) -> None:
     """INV-MATCH.prompt, INV-MATCH.left, and their word in ``not_observed``."""
     commands = [asked("r1", [5, 6, 7, 8]), *[STEP] * 3]
     assert not played(commands).log[-1].violations
-    [told] = played(commands, mutant).log[-1].violations
+    told, *others = played(commands, mutant).log[-1].violations
     assert (told.clause, told.rid, told.spec, told.engine) == expected
+    assert [(other.transition, other.guard) for other in others] == guards
     engine = InProcessEngine(mutant)
     words = {**engine.capabilities.not_observed, WHOLE: "it shares what it likes"}
     engine.capabilities = replace(engine.capabilities, not_observed=words)

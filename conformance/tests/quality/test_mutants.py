@@ -45,7 +45,7 @@ EXPLAINED = {
     "22862r-unaligned-free-tail": "T-SAVE frees full [⌊end⌋, ⌈req.A⌉), not full [⌈end⌉, ⌈req.A⌉)",
     "22897-no-trim": "T-SAVE cuts nothing: req.A stays as it is",
     "22900-trim-forgets-cursor": (
-        "T-SAVE sets slot.E to req.E, not to min(req.E, cut(req.prompt + F, req.E))"
+        "T-SAVE sets slot.E to req.E, not to min(req.E, cut(answered, req.E))"
     ),
     "32163-unaligned-reuse": "T-RESTORE takes min(slot.C, known − reserve) for reusable",
     "26676-restore-does-nothing": "T-RESTORE leaves the KV that req describes as it is",

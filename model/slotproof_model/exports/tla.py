@@ -197,9 +197,8 @@ def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
 # Transitions -------------------------------------------------------------------------
 
 _DOMAINS = {
-    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "told": "{0, 1}", "ahead": "{0}",
-    "row": "Lines",
-    "t": "0 .. width", "at": "0 .. width", "d": "Drafts", "k": "Drafts",
+    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "told": "{0, 1}", "row": "Lines",
+    "ahead": "0 .. slack", "t": "0 .. width", "at": "0 .. width", "d": "Drafts", "k": "Drafts",
 }  # fmt: skip
 
 
@@ -338,6 +337,7 @@ class Bounds:
     prompt: tuple[int, ...] = (1,)
     history: int = 1
     output: int = 0
+    slack: int = 1
     tree: int = 9
     profile: str = "reference"
     choices: Choices = field(default_factory=Choices)
@@ -358,7 +358,7 @@ class Bounds:
             "W": self.window,
             "width": self.width,
             "reserve": self.reserve,
-            "slack": 1,
+            "slack": self.slack,
             "full_total": total,
             "swa_total": total if self.window else 0,
             "rows_total": self.rows,
@@ -393,6 +393,6 @@ def _set(members: Iterable[object]) -> str:
 
 SMALL = Bounds(
     "three requests share prefixes", actors=3, pages=3, rows=2, width=2, prompt=(1, 2),
-    steps=PLAIN, tree=3, depth=12,
+    slack=0, steps=PLAIN, tree=3, depth=12,
 )  # fmt: skip
 """Small model, large enough to find an unlock that drops another actor's lock."""

@@ -8,12 +8,24 @@ other actors is arbitrary, so the induction step covers any number of sessions.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal
 
 from slotproof_model.spec import lines, pages, state
-from slotproof_model.spec.expr import Expr, Var, is_aligned, lift, substitute, variables, walk
+from slotproof_model.spec.expr import (
+    App,
+    Expr,
+    Op,
+    Var,
+    is_aligned,
+    lift,
+    substitute,
+    variables,
+    walk,
+)
 from slotproof_model.spec.invariant import Kind, about
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT
 from slotproof_model.spec.transition import Transition, given
@@ -21,6 +33,14 @@ from slotproof_model.spec.whole import LAYERS, ROWS, Spec, conjuncts
 
 INIT = "INIT"
 Status = Literal["proved", "refuted", "unknown"]
+Reason = Literal["inductive", "effect", "framing", "excluded"]
+"""Reason for which an obligation holds.
+
+``framing``: the step writes no variable of the clause. ``effect``: guard and effect suffice.
+``inductive``: without the invariants of the state before, the obligation has a counterexample.
+``excluded``: guard and effect make every premise of the clause false, so the obligation cannot
+fail, and does not count as proved.
+"""
 _CONSTANTS = frozenset(var.name for var in state.CONFIG)
 _WRITABLE = frozenset(var.name for var in state.STATE)
 
@@ -67,24 +87,12 @@ class Result:
     model: dict[str, int] = field(default_factory=dict)
     """Counterexample of a refuted obligation: the state before the step, and the parameters."""
     seconds: float = 0.0
+    reason: Reason | None = None
+    """Reason for which the obligation holds. ``None`` if it does not hold, or was not asked for."""
 
     @property
     def name(self) -> str:
         return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
-
-    @property
-    def needed(self) -> bool:
-        """True if the proof needs a hypothesis. False if framing suffices, or if the effect
-        suffices in any state. Proofs about other actors have no unsat cores.
-
-        >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
-        >>> [Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core).needed for core in cores]
-        [False, True]
-        """
-        if self.status != "proved":
-            return True
-        others = "[others" in self.transition
-        return self.core != (self.clause,) and (others or bool(self.core))
 
 
 def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
@@ -113,6 +121,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
             yield _exists(transition, {**invariant, **environment, **aligned})
         if detaches:
             yield _detached(spec, transition, guard)
+        known = without_slack(known)
         for layer in LAYERS:
             layer_facts = conjuncts(spec, Kind.STATE, layer)
             rules, moved = spec.choices(transition, layer)
@@ -232,10 +241,43 @@ def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
         yield Task(INIT, layer, any_, after, goals)
 
 
+def without_slack(hypotheses: Mapping[str, Expr]) -> dict[str, Expr]:
+    """Return the hypotheses that do not bound slack. No proof about one page or about another actor
+    needs such a bound, and for a symbolic P some proofs would take minutes with it."""
+    slack = state.config.slack.name
+    return {name: expr for name, expr in hypotheses.items() if slack not in variables(expr)}
+
+
 def primed(expr: Expr) -> Expr:
     """Return the formula about the state after the transition."""
     names = {node.name: node for node in walk(expr) if isinstance(node, Var)}
     return substitute(expr, {name: Var(name + "'", node.of) for name, node in names.items()})
+
+
+def premise(expr: Expr) -> Expr | None:
+    """Return the formula: a premise of the clause holds. Return ``None`` if a part of the clause
+    has no premise.
+
+    The parts are implications, written as a disjunction whose first operand is a negation. If no
+    premise holds, the clause is true for any conclusions.
+
+    >>> from slotproof_model.spec.expr import implies, show
+    >>> x, y = Var("x"), Var("y")
+    >>> both = implies(x < 1, y == 0) & implies(x < 2, implies(y < 3, x == y))
+    >>> show(premise(both)), premise(both & (x == 0))
+    ('x < 1 ∨ x < 2 ∧ y < 3', None)
+    """
+    if not isinstance(expr, App):
+        return None
+    if expr.op is Op.AND:
+        parts = [part for part in map(premise, expr.args) if part is not None]
+        return reduce(operator.or_, parts) if len(parts) == len(expr.args) else None
+    first = expr.args[0]
+    if expr.op is not Op.OR or not isinstance(first, App) or first.op is not Op.NOT:
+        return None
+    assumed, (conclusion,) = first.args[0], expr.args[1:]
+    inner = premise(conclusion)
+    return assumed if inner is None else assumed & inner
 
 
 def framing(spec: Spec) -> list[str]:

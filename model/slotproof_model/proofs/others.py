@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 import z3
 
-from slotproof_model.proofs.obligations import Result, Status, anywhere
+from slotproof_model.proofs.obligations import Result, Status, anywhere, without_slack
 from slotproof_model.proofs.symbolic import Symbols, Term, aligned_variables
 from slotproof_model.spec import pages, state
 from slotproof_model.spec.expr import Expr, Var, ite, variables
@@ -98,7 +98,9 @@ class Pair(Generic[R]):
         params = {var.name: self.symbols.var(var) for var in transition.params}
         self.before = {**mover, **self._one_more(rest, other), **params}
         self.other = {**other, **self._one_more(rest, mover)}
-        guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
+        guard = without_slack(
+            {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
+        )
         self.assumed |= self.terms(guard, self.before)
         for whose, seen in (("mover", self.before), ("other", self.other)):
             terms = self.terms(self.invariants, seen)

@@ -368,7 +368,7 @@ PUBLISH_STEP = step(
     answer=implies(
         ~(_ends & (req.kind == TURN)) & (this_step.published >= 0) & (req.E <= req.Q),
         this_step.published
-        >= floor_page(minimum(minimum(req.C, answered), req.prompt + req.told - config.slack)),
+        >= floor_page(minimum(req.C, minimum(answered, req.prompt + req.told - config.slack))),
     ),
     evicts=0 - _published(full) <= this_step.evicted,
     swa_evicts=0 - _published(swa) <= this_step.swa_evicted,

