@@ -16,6 +16,7 @@ from slotproof.lockstep.client import CLOSES, Client
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Observation, ObservationRecord, Violation, same_state
 from slotproof.lockstep.oracles import ORACLES, Oracle
+from slotproof.lockstep.oracles.matches import WHOLE
 from slotproof.lockstep.published import Published
 from slotproof.lockstep.waits import slack
 from slotproof.protocol.commands import Command
@@ -83,7 +84,8 @@ class Setup:
         """Return the constants of the spec. ``width``: width of the engine's rows, if known."""
         config, choices = self.config, self.choices(offered)
         width = config.context_len if width is None else width
-        spare = slack(config, offered)
+        # A width of slack asks for no published KV.
+        spare = width if WHOLE in offered.not_observed else slack(config, offered)
         return Constants(config.page_size, width, config.window, choices, spare)
 
 

@@ -29,7 +29,6 @@ from slotproof.search.rules import machine_for
 from slotproof.search.sending import Leave
 from slotproof.search.symptoms import AcceptedFindings, symptoms
 from slotproof.support import bounds, garbage, interrupts
-from slotproof.traces.record import rows_of
 
 _SEEDS = 1009
 """Number of batches in a campaign that get consecutive seeds."""
@@ -193,14 +192,8 @@ class _Examples:
 
     def trace(self, referee: Referee) -> Trace:
         """Return the example's trace up to its last violation."""
-        violations = referee.log[-1].violations
-        first = lead(violations)
-        return replace(
-            self.task.blank,
-            rows=rows_of(referee.log),
-            violations=[first, *(violation for violation in violations if violation is not first)],
-            ignored=tuple(sorted(referee.ignored)),
-        )
+        first, ignored = lead(referee.log[-1].violations), tuple(sorted(referee.ignored))
+        return self.task.blank.played(referee.log, first, ignored=ignored)
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from slotproof.engines.base import Engine, built
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Referee, play
+from slotproof.lockstep.referee import play
 from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
@@ -27,7 +27,6 @@ from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
 from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same, symptoms
 from slotproof.support import interrupts
-from slotproof.traces.record import rows_of
 
 STILL_THERE, FIXED, CHANGED, NOT_TRIED = "still there", "fixed", "changed", "not tried"
 PATCHED = "patched"
@@ -105,14 +104,10 @@ class Gate:
         """Groups of the baseline that match this engine."""
         return self.baseline.of(self.name)
 
-    def traces(self) -> list[tuple[Group, str, Trace]]:
-        """Return the committed traces with their groups and files."""
-        every = [(group, file) for group in self.groups for file in group.traces]
-        return [(group, file, self.baseline.trace(file)) for group, file in every]
-
     def replay(self) -> list[Replayed]:
         """Replay the committed traces in order."""
-        every = self.traces()
+        files = [(group, file) for group in self.groups for file in group.traces]
+        every = [(group, file, self.baseline.trace(file)) for group, file in files]
         for number, (group, file, trace) in enumerate(every):
             self.tell("replaying traces", number, len(every))
             accepted = {v.clause for g, _, t in every if g is group for v in t.violations}
@@ -162,21 +157,16 @@ class Gate:
         chosen = next((violation for violation in broken if violation.clause in recorded), leading)
         if chosen.reporting != leading.reporting:
             chosen = leading
-        return Finding(mark(referee.log[-1], chosen), self._trace(trace, referee, chosen), 0)
-
-    def _trace(self, trace: Trace, referee: Referee, first: Violation) -> Trace:
-        broken = referee.log[-1].violations
-        made = replace(
-            trace,
+        made = trace.played(
+            referee.log,
+            chosen,
             engine=self.name,
             build=self.build,
-            rows=rows_of(referee.log),
-            states=True,
-            violations=[first, *(violation for violation in broken if violation is not first)],
             minimal=trace.minimal and len(referee.log) == len(trace.rows),
             ignored=tuple(sorted(referee.ignored)),
         )
-        return made.explained_by(explain(referee, most=None))
+        made = made.explained_by(explain(referee, most=None))
+        return Finding(mark(referee.log[-1], chosen), made, 0)
 
     # Findings in the baseline ---------------------------------------------------
 

@@ -18,7 +18,6 @@ from slotproof.lockstep.referee import Iteration, OutOfTime, Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.search.findings import Finding, Mark, explained, mark
 from slotproof.search.plan import Plan, Stop, Tell
-from slotproof.traces.record import rows_of
 
 HANG = 50
 """Number of normal replays that a hanging replay costs. A hang lasts for the whole timeout."""
@@ -128,15 +127,7 @@ class _Shrinking:
     def finding(self, log: Log, ignored: tuple[str, ...], minimal: bool) -> Finding:
         first = self.found(log)
         assert first is not None
-        rest = [violation for violation in log[-1].violations if violation is not first]
-        trace = replace(
-            self.of.trace,
-            rows=rows_of(log),
-            states=True,
-            violations=[first, *rest],
-            minimal=minimal,
-            ignored=ignored,
-        )
+        trace = self.of.trace.played(log, first, minimal=minimal, ignored=ignored)
         return replace(self.of, trace=trace, mark=mark(log[-1], first))
 
     def again(self, commands: list[Command], ignored: tuple[str, ...]) -> Referee:

@@ -140,6 +140,11 @@ class Record:
         recorded = replace(self.recorded, before=before)
         return replace(self, rows=self.rows[gone:], recorded=recorded)
 
+    def played(self, log: list[Iteration], first: Violation, **other: Any) -> Self:
+        """Return the trace of a log. ``first`` comes before the other violations at its end."""
+        rest = [violation for violation in log[-1].violations if violation is not first]
+        return replace(self, rows=rows_of(log), violations=[first, *rest], states=True, **other)
+
     @property
     def setup(self) -> Setup:
         """Setup of a replay: configuration, seed, profile and ignored clauses."""

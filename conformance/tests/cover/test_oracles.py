@@ -26,6 +26,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.search.findings import Mark
 from slotproof.search.report import left_out
 from slotproof_model.spec.profiles import PROFILES
+from tests.alone import Liar
 
 Change = Callable[[Any], object]
 SCENES: dict[str, tuple[list[str], str]] = {
@@ -392,6 +393,23 @@ def test_one_changed_figure_is_caught_by_its_clause(
 def test_an_unchanged_snapshot_breaks_nothing(where: str, make: Any) -> None:
     """All oracles together: no false alarm."""
     assert make(where).judge() == []
+
+
+def test_what_no_snapshot_shows_is_remembered(commands: Any) -> None:
+    """INV-STEP.guard: a token that the client was not told ends the answer for later steps, too."""
+
+    def forgets(s: Any) -> None:
+        s["events"] = [
+            (*e[:3], e[3] | {"told": 0}) if e[3].get("at") == 7 else e for e in s["events"]
+        ]
+
+    played = play(Liar(forgets), Setup(CONFIGS["p4"]), commands.TURN_1)
+    told = [(seen.clause, seen.transition, seen.guard) for seen in played.log[-1].violations]
+    assert told == [
+        ("INV-STEP.guard", "T-DECODE", "answering"),
+        ("INV-TOLD-STEP.ends", "T-DECODE", None),
+    ]
+    assert played.snapshot["iter"] == 3, "the iteration after"
 
 
 def test_hashed_blocks_in_order_break_nothing(make: Any) -> None:

@@ -24,7 +24,13 @@ from slotproof_sglang import boot, branching, inputs, loop, speculation  # type:
 RECORDER = Path(boot.__file__).parent
 STAND_INS = ("paging.py", "window.py")
 """Replacements of kernels by the driver. They count as the engine."""
-PASSED_ON = ("hooks.py", "guard.py", "checks.py", "swa.py:inc_lock_ref", "swa.py:dec_lock_ref")
+PASSED_ON = (
+    "hooks.py",
+    "guard.py",
+    "checks.py",
+    "record.py:inc_lock_ref",
+    "record.py:dec_lock_ref",
+)
 """Places where the recorder calls the engine."""
 
 

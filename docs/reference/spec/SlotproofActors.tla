@@ -6,9 +6,9 @@ EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   P, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
-  abort_publishes, overlap, loan_publishes, keeps_slack, full_total,
-  swa_total, rows_total, Actors, Kept, Steps, News, Prompts, Drafts,
-  MaxHistory, MaxOutput, MaxTree, Depth
+  abort_publishes, overlap, loan_publishes, drops_last, keeps_slack, slack,
+  full_total, swa_total, rows_total, Actors, Kept, Steps, News, Prompts,
+  Drafts, MaxHistory, MaxOutput, MaxTree, Depth
 
 VARIABLES pools, actors, pages, freerows, broken
 vars == <<pools, actors, pages, freerows, broken>>
@@ -56,6 +56,10 @@ ReqLocks(x) ==
   IF x.req_locked THEN x.req_Q ELSE 0
 Known(x) ==
   x.req_prompt + x.req_output
+Answering(x) ==
+  x.req_told = x.req_output
+Answered(x) ==
+  x.req_prompt + (IF drops_last THEN Max(0, x.req_told - 1) ELSE x.req_told)
 HasKv(x) ==
   PhaseMatched <= x.req_phase
 Begun(x) ==
@@ -126,6 +130,8 @@ View(pl, own, share, others) ==
    req_phase |-> own.req_phase,
    req_prompt |-> own.req_prompt,
    req_output |-> own.req_output,
+   req_told |-> own.req_told,
+   req_rounds |-> own.req_rounds,
    req_row |-> own.req_row,
    req_C |-> own.req_C,
    req_A |-> own.req_A,
@@ -141,10 +147,10 @@ View(pl, own, share, others) ==
    frame_lock_sum |-> Sum([b \in others |-> share[b].lock_sum], others)]
 Shares == [b \in Actors |-> Share(actors[b])]
 Seen(a, share) == View(pools, actors[a], share, Actors \ {a})
-OwnOf(y) == [session_open |-> y.session_open, session_closing |-> y.session_closing, session_inflight |-> y.session_inflight, session_history |-> y.session_history, slot_holding |-> y.slot_holding, slot_lent |-> y.slot_lent, slot_row |-> y.slot_row, slot_C |-> y.slot_C, slot_A |-> y.slot_A, slot_Q |-> y.slot_Q, slot_E |-> y.slot_E, slot_locked |-> y.slot_locked, req_kind |-> y.req_kind, req_phase |-> y.req_phase, req_prompt |-> y.req_prompt, req_output |-> y.req_output, req_row |-> y.req_row, req_C |-> y.req_C, req_A |-> y.req_A, req_Q |-> y.req_Q, req_E |-> y.req_E, req_locked |-> y.req_locked]
+OwnOf(y) == [session_open |-> y.session_open, session_closing |-> y.session_closing, session_inflight |-> y.session_inflight, session_history |-> y.session_history, slot_holding |-> y.slot_holding, slot_lent |-> y.slot_lent, slot_row |-> y.slot_row, slot_C |-> y.slot_C, slot_A |-> y.slot_A, slot_Q |-> y.slot_Q, slot_E |-> y.slot_E, slot_locked |-> y.slot_locked, req_kind |-> y.req_kind, req_phase |-> y.req_phase, req_prompt |-> y.req_prompt, req_output |-> y.req_output, req_told |-> y.req_told, req_rounds |-> y.req_rounds, req_row |-> y.req_row, req_C |-> y.req_C, req_A |-> y.req_A, req_Q |-> y.req_Q, req_E |-> y.req_E, req_locked |-> y.req_locked]
 PoolsOf(y) == [full_available |-> y.full_available, full_evictable |-> y.full_evictable, full_protected |-> y.full_protected, swa_available |-> y.swa_available, swa_evictable |-> y.swa_evictable, swa_protected |-> y.swa_protected, rows_free |-> y.rows_free]
-Nobody == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindNone, req_phase |-> PhaseAbsent, req_prompt |-> 0, req_output |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
-Alone(prompt) == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindPlain, req_phase |-> PhaseWaiting, req_prompt |-> prompt, req_output |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
+Nobody == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindNone, req_phase |-> PhaseAbsent, req_prompt |-> 0, req_output |-> 0, req_told |-> 0, req_rounds |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
+Alone(prompt) == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindPlain, req_phase |-> PhaseWaiting, req_prompt |-> prompt, req_output |-> 0, req_told |-> 0, req_rounds |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
 
 InTree_full(x, at) ==
   /\ 0 <= at /\ at < OwnQ(x)
@@ -328,6 +334,10 @@ INV_COVER(x) ==
   /\ (x.slot_holding /\ x.session_inflight /\ ~x.slot_lent => x.slot_C <= Known(x))
   \* req
   /\ (HasKv(x) => x.req_C <= Known(x) + (IF overlap /\ x.req_phase = PhaseRunning THEN 1 ELSE 0))
+  \* published
+  /\ (HasKv(x) => x.req_Q <= Known(x))
+  \* rounds
+  /\ (overlap /\ x.req_phase = PhaseRunning /\ Known(x) <= x.req_C => x.req_C < Known(x) + x.req_rounds)
 INV_LOCK(x) ==
   \* slot
   /\ (x.slot_locked <=> x.slot_holding)
@@ -358,7 +368,9 @@ INV_ABSENT(x) ==
   \* slot
   /\ x.slot_holding \/ (~x.slot_lent /\ x.slot_C = 0 /\ x.slot_A = 0 /\ x.slot_Q = 0 /\ x.slot_E = 0)
   \* req
-  /\ (x.req_kind = KindNone => x.req_phase = PhaseAbsent /\ x.req_prompt = 0 /\ x.req_output = 0)
+  /\ x.req_kind = KindNone =>
+         /\ x.req_phase = PhaseAbsent
+         /\ x.req_prompt = 0 /\ x.req_output = 0 /\ x.req_told = 0 /\ x.req_rounds = 0
   \* kv
   /\ HasKv(x) \/ (x.req_row = NoRow /\ x.req_C = 0 /\ x.req_A = 0 /\ x.req_Q = 0 /\ x.req_E = 0)
 INV_KIND(x) ==
@@ -383,6 +395,8 @@ INV_LOAN(x) ==
   /\ (x.slot_lent => x.req_Q = x.slot_Q)
   \* same
   /\ x.slot_lent /\ x.req_phase = PhaseMatched => x.req_C = x.slot_C /\ x.req_A = x.slot_A /\ x.req_E = x.slot_E
+  \* grows
+  /\ (x.slot_lent => x.slot_C <= x.req_C /\ x.slot_A <= x.req_A /\ x.slot_E <= x.req_E)
 INV_TOKENS(x) ==
   \* counted
   /\ 0 <= x.session_history
@@ -390,6 +404,18 @@ INV_TOKENS(x) ==
   /\ 0 <= x.req_output
   \* prompt
   /\ (x.req_kind = KindTurn => x.session_history <= x.req_prompt)
+  \* told
+  /\ 0 <= x.req_told /\ x.req_told <= x.req_output
+  \* past_end
+  /\ ~Answering(x) =>
+         /\ x.req_phase = PhaseRunning
+         /\ x.req_prompt <= x.req_C
+         /\ (x.req_kind = KindTurn => x.req_Q <= Answered(x))
+INV_ROUNDS(x) ==
+  \* counted
+  /\ 0 <= x.req_rounds /\ x.req_rounds <= 2
+  \* running
+  /\ (0 < x.req_rounds => overlap /\ x.req_phase = PhaseRunning)
 INV_ROWS_STEP(x, y) ==
   \* stays
   /\ (y.slot_holding => y.slot_row = (IF x.slot_holding THEN x.slot_row ELSE x.req_row))
@@ -402,23 +428,52 @@ INV_ALIGN_STEP(x, y) ==
   /\ Aligned(y.swa_available - x.swa_available)
   \* reuse
   /\ (x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ aligned_reuse => Aligned(y.req_C))
-INV_INFLIGHT_STEP(x, y) ==
+INV_INFLIGHT_STEP(x, y, z) ==
   \* clears
   /\ (x.session_inflight /\ ~y.session_inflight => y.req_kind # KindTurn)
   \* keeps
   /\ (x.session_inflight /\ y.session_inflight => y.req_prompt = x.req_prompt)
   \* defers
   /\ (~x.session_closing /\ y.session_closing => x.session_inflight)
+  \* asks
+  /\ ~x.session_closing /\ y.session_closing =>
+         /\ z.step_closes
+         /\ (y.session_open <=> x.session_open)
+         /\ (y.session_inflight <=> x.session_inflight)
+         /\ y.session_history = x.session_history
+         /\ (y.slot_holding <=> x.slot_holding)
+         /\ (y.slot_lent <=> x.slot_lent)
+         /\ y.slot_row = x.slot_row
+         /\ y.slot_C = x.slot_C
+         /\ y.slot_A = x.slot_A
+         /\ y.slot_Q = x.slot_Q
+         /\ y.slot_E = x.slot_E
+         /\ (y.slot_locked <=> x.slot_locked)
+         /\ y.req_kind = x.req_kind
+         /\ y.req_phase = x.req_phase
+         /\ y.req_prompt = x.req_prompt
+         /\ y.req_output = x.req_output
+         /\ y.req_told = x.req_told
+         /\ y.req_rounds = x.req_rounds
+         /\ y.req_row = x.req_row
+         /\ y.req_C = x.req_C
+         /\ y.req_A = x.req_A
+         /\ y.req_Q = x.req_Q
+         /\ y.req_E = x.req_E
+         /\ (y.req_locked <=> x.req_locked)
+         /\ ~z.step_detached
+  \* heard
+  /\ (z.step_closes => y.session_closing \/ ~y.session_open)
   \* closes
   /\ (x.session_closing /\ ~x.session_inflight => ~y.session_inflight)
   \* ends
   /\ (x.session_open /\ ~y.session_open => ~x.session_inflight)
   \* remembers
   /\ (x.session_closing /\ y.session_open => y.session_closing)
-INV_HISTORY(x, y) ==
-  \* sampled
+INV_HISTORY(x, y, z) ==
+  \* told
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
-         y.session_history <= Known(x)
+         y.session_history = Answered(x)
   \* only_at_finish
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          /\ x.session_inflight
@@ -429,21 +484,73 @@ INV_HISTORY(x, y) ==
          /\ ~y.slot_lent
   \* begins
   /\ (~x.session_open => ~(y.session_open /\ y.session_history # x.session_history))
-INV_LIFE_STEP(x, y) ==
+  \* extends
+  /\ x.req_kind # KindTurn /\ y.req_kind = KindTurn =>
+         /\ y.req_prompt = x.session_history + z.step_new
+         /\ 0 <= z.step_new
+INV_LIFE_STEP(x, y, z) ==
   \* kind
   /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => y.req_kind = x.req_kind)
   \* prompt
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_kind = KindPlain =>
          y.req_prompt = x.req_prompt
   \* begins
-  /\ (x.req_kind = KindNone => y.req_phase <= PhaseWaiting)
+  /\ x.req_kind = KindNone /\ y.req_kind # KindNone =>
+         /\ y.req_phase = PhaseWaiting
+         /\ 1 <= y.req_prompt
+         /\ y.req_output = 0
+  \* detaches
+  /\ z.step_detached =>
+         \/ x.session_inflight
+         \/ x.session_closing
+         \/ x.req_kind = KindTurn /\ y.req_kind = KindNone
+  \* ends
+  /\ (x.req_kind # KindNone /\ y.req_kind = KindNone => z.step_final \/ z.step_detached)
+  \* answered
+  /\ (z.step_final => x.req_kind # KindNone /\ y.req_kind = KindNone)
   \* matched
   /\ (y.req_phase = PhaseMatched => x.req_phase <= PhaseMatched)
   \* runs
   /\ (y.req_phase = PhaseRunning => HasKv(x))
   \* parked
   /\ (y.req_phase = PhaseParked => Begun(x))
-INV_COVER_STEP(x, y) ==
+INV_TOLD_STEP(x, y, z) ==
+  \* next
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
+         z.step_at = Known(x)
+  \* keeps
+  /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => 0 <= y.req_told - x.req_told)
+  \* reported
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone =>
+         y.req_told - x.req_told <= Max(0, y.req_output - x.req_output)
+  \* ends
+  /\ (x.req_kind # KindNone /\ y.req_kind # KindNone /\ ~Answering(x) => y.req_told - x.req_told <= 0)
+INV_ROUND_STEP(x, y) ==
+  \* results
+  /\ overlap /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
+         y.req_rounds - x.req_rounds = -1
+  \* arrives
+  /\ y.req_rounds - x.req_rounds < 0 => (y.req_phase = PhaseRunning => 0 < y.req_output - x.req_output)
+  \* launches
+  /\ 0 < y.req_rounds - x.req_rounds =>
+         /\ y.req_rounds - x.req_rounds = 1
+         /\ y.req_phase = PhaseRunning
+         /\ Known(x) <= y.req_C + 1
+         /\ y.req_output - x.req_output = 0
+         /\ OwnQ(y) = OwnQ(x)
+         /\ OwnE(y) = OwnE(x)
+  \* ahead
+  /\ (/\ overlap
+      /\ x.req_kind # KindNone
+      /\ y.req_kind # KindNone
+      /\ x.req_phase = PhaseRunning
+      /\ y.req_output - x.req_output = 0
+      /\ x.req_C < y.req_C \/ x.req_A < y.req_A) =>
+         y.req_rounds - x.req_rounds = 1
+  \* prefills
+  /\ overlap /\ x.req_phase # PhaseRunning /\ y.req_phase = PhaseRunning =>
+         y.req_rounds = (IF y.req_C = Known(x) THEN 1 ELSE 0)
+INV_COVER_STEP(x, y, z) ==
   \* keeps
   /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => x.req_output <= y.req_output)
   \* samples
@@ -458,8 +565,8 @@ INV_COVER_STEP(x, y) ==
   \* finishes
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
-      /\ y.session_open
-      /\ x.session_history < y.session_history) =>
+      /\ \/ x.req_kind = KindPlain /\ 0 <= z.step_published
+         \/ y.session_open /\ x.session_history < y.session_history) =>
          x.req_prompt <= x.req_C
   \* computes
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ OwnC(x) < OwnC(y) =>
@@ -486,18 +593,55 @@ INV_KEEP_STEP(x, y) ==
          Min(OwnC(x), Cut(Reusable(x), OwnE(x))) <= OwnC(y)
   \* ends
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ x.req_kind # KindNone /\ y.req_kind = KindNone =>
-         Min(OwnC(x), Cut(y.session_history, OwnE(x))) <= OwnC(y)
+         (IF x.slot_lent /\ y.session_history = x.session_history THEN Min(x.slot_C, Min(OwnC(x), Cut(x.session_history, OwnE(x)))) ELSE Min(OwnC(x), Cut(y.session_history, OwnE(x)))) <= OwnC(y)
   \* runs
   /\ (/\ ActorHasKv(x)
       /\ ActorHasKv(y)
       /\ ~(x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched)
       /\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone)) =>
-         OwnC(x) <= OwnC(y)
+         (IF y.req_phase = PhaseWaiting THEN Min(OwnC(x), Known(x)) ELSE OwnC(x)) <= OwnC(y)
   \* refused
   /\ (HasKv(x) /\ ~Begun(x) /\ y.req_phase = PhaseWaiting => y.slot_holding <=> x.slot_holding)
+INV_SLACK_STEP(x, y) ==
+  \* grows
+  /\ (ActorHasKv(x) /\ ActorHasKv(y) /\ Ceil(OwnA(x)) < Ceil(OwnA(y)) => OwnA(y) <= Ceil(OwnC(y) + slack))
+  \* tail
+  /\ ~keeps_slack /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ x.slot_holding =>
+         OwnA(y) <= Ceil(Min(x.slot_A, Cut(Reusable(x), x.slot_E)))
+  \* trims
+  /\ (/\ ~keeps_slack
+      /\ x.req_phase = PhaseRunning \/ (x.slot_holding /\ x.session_history < x.slot_C)
+      /\ x.req_kind # KindNone
+      /\ y.req_kind = KindNone
+      /\ y.slot_holding) =>
+         y.slot_A <= Ceil(Max(Max(y.session_history, y.slot_E), IF x.slot_lent /\ y.session_history = x.session_history THEN x.slot_A ELSE 0))
+  \* lent
+  /\ x.slot_lent /\ y.slot_lent =>
+         \/ y.slot_C = x.slot_C /\ y.slot_A = x.slot_A /\ y.slot_Q = x.slot_Q /\ y.slot_E = x.slot_E
+         \/ y.slot_C = y.req_C /\ y.slot_A = y.req_A /\ y.slot_Q = y.req_Q /\ y.slot_E = y.req_E
+  \* together
+  /\ ActorHasKv(x) /\ ~ActorHasKv(y) =>
+         y.full_evictable + y.full_protected - x.full_evictable - x.full_protected + y.full_available - x.full_available = Ceil(OwnA(x)) - OwnQ(x)
+  \* alone
+  /\ x.req_kind = KindPlain =>
+         /\ (y.session_open <=> x.session_open)
+         /\ (y.session_closing <=> x.session_closing)
+         /\ (y.session_inflight <=> x.session_inflight)
+         /\ y.session_history = x.session_history
+         /\ (y.slot_holding <=> x.slot_holding)
+         /\ (y.slot_lent <=> x.slot_lent)
+         /\ y.slot_row = x.slot_row
+         /\ y.slot_C = x.slot_C
+         /\ y.slot_A = x.slot_A
+         /\ y.slot_Q = x.slot_Q
+         /\ y.slot_E = x.slot_E
+         /\ (y.slot_locked <=> x.slot_locked)
 INV_CURSOR_STEP(x, y) ==
   \* up
   /\ (ActorHasKv(x) /\ ActorHasKv(y) /\ OwnE(x) < OwnE(y) => Begun(x) /\ PhaseParked <= y.req_phase)
+  \* far
+  /\ ActorHasKv(x) /\ ActorHasKv(y) /\ OwnE(x) < OwnE(y) /\ HasKv(x) =>
+         Floor(OwnC(x) - W) <= OwnE(y) + W + Ceil(1)
   \* back
   /\ (ActorHasKv(x) /\ ActorHasKv(y) => Min(OwnE(x), OwnC(y)) <= OwnE(y))
 INV_QUEUED_STEP(x, y) ==
@@ -521,7 +665,7 @@ INV_LOCK_STEP(x, y) ==
   \* window
   /\ has_swa /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ ~x.slot_holding =>
          y.req_Q - Floor(Max(0, y.req_Q - W)) <= y.swa_protected
-INV_PUBLISH_STEP(x, y) ==
+INV_PUBLISH_STEP(x, y, z) ==
   \* turn
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
@@ -534,6 +678,15 @@ INV_PUBLISH_STEP(x, y) ==
       /\ x.req_kind = KindPlain
       /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
          x.req_phase = PhaseRunning
+  \* answer
+  /\ (/\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone /\ x.req_kind = KindTurn)
+      /\ 0 <= z.step_published
+      /\ x.req_E <= x.req_Q) =>
+         Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= z.step_published
+  \* evicts
+  /\ 0 - (y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) <= z.step_evicted
+  \* swa_evicts
+  /\ 0 - (y.swa_evictable + y.swa_protected - x.swa_evictable - x.swa_protected) <= z.step_swa_evicted
   \* committed
   /\ y.full_evictable + y.full_protected - x.full_evictable - x.full_protected <= (IF ActorHasKv(x) THEN Max(0, Floor(Min(OwnC(x), IF HasKv(x) \/ x.session_inflight THEN Known(x) ELSE x.session_history)) - OwnQ(x)) ELSE 0)
   \* swa_committed
@@ -556,18 +709,22 @@ StatesHold(x) ==
   /\ INV_PHASE(x) \/ Not("INV-PHASE")
   /\ INV_LOAN(x) \/ Not("INV-LOAN")
   /\ INV_TOKENS(x) \/ Not("INV-TOKENS")
-StepHolds(x, y) ==
+  /\ INV_ROUNDS(x) \/ Not("INV-ROUNDS")
+StepHolds(x, y, z) ==
   /\ INV_ROWS_STEP(x, y) \/ Not("INV-ROWS-STEP")
   /\ INV_ALIGN_STEP(x, y) \/ Not("INV-ALIGN-STEP")
-  /\ INV_INFLIGHT_STEP(x, y) \/ Not("INV-INFLIGHT-STEP")
-  /\ INV_HISTORY(x, y) \/ Not("INV-HISTORY")
-  /\ INV_LIFE_STEP(x, y) \/ Not("INV-LIFE-STEP")
-  /\ INV_COVER_STEP(x, y) \/ Not("INV-COVER-STEP")
+  /\ INV_INFLIGHT_STEP(x, y, z) \/ Not("INV-INFLIGHT-STEP")
+  /\ INV_HISTORY(x, y, z) \/ Not("INV-HISTORY")
+  /\ INV_LIFE_STEP(x, y, z) \/ Not("INV-LIFE-STEP")
+  /\ INV_TOLD_STEP(x, y, z) \/ Not("INV-TOLD-STEP")
+  /\ INV_ROUND_STEP(x, y) \/ Not("INV-ROUND-STEP")
+  /\ INV_COVER_STEP(x, y, z) \/ Not("INV-COVER-STEP")
   /\ INV_KEEP_STEP(x, y) \/ Not("INV-KEEP-STEP")
+  /\ INV_SLACK_STEP(x, y) \/ Not("INV-SLACK-STEP")
   /\ INV_CURSOR_STEP(x, y) \/ Not("INV-CURSOR-STEP")
   /\ INV_QUEUED_STEP(x, y) \/ Not("INV-QUEUED-STEP")
   /\ INV_LOCK_STEP(x, y) \/ Not("INV-LOCK-STEP")
-  /\ INV_PUBLISH_STEP(x, y) \/ Not("INV-PUBLISH-STEP")
+  /\ INV_PUBLISH_STEP(x, y, z) \/ Not("INV-PUBLISH-STEP")
 
 
 Holds ==
@@ -594,7 +751,7 @@ T_OPEN(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -625,7 +782,7 @@ T_CLOSE(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -642,13 +799,13 @@ T_CLOSE_DEFER(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REAP. A deferred close takes effect, or an idle session times out. The slot is released.
+\* T-REAP. The engine closes a session that has no turn in flight. The slot is released. The spec has no clock: the suite checks that a close was deferred, or a timeout passed.
 T_REAP(a, x) ==
   \* open
   /\ x.session_open
@@ -672,7 +829,7 @@ T_REAP(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -693,7 +850,7 @@ T_SUBMIT(a, x) ==
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
+        /\ broken' = ~StepHolds(x, y, [step_new |-> new, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -714,7 +871,7 @@ T_REJECT(a, x) ==
              /\ actors[b] = Nobody
              /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -731,13 +888,13 @@ T_DOOM(a, x) ==
   /\ \E prompt \in Prompts :
      \* prompt
      /\ 0 <= prompt
-     /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
+     /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
         /\ Within(y)
         /\ \E b \in Actors \ {a} :
              /\ actors[b] = Nobody
              /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -757,7 +914,7 @@ T_PLAIN_SUBMIT(a, x) ==
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -792,7 +949,7 @@ T_MATCH(a, x) ==
               /\ Within(y)
               /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
               /\ pools' = PoolsOf(y)
-              /\ broken' = ~StepHolds(x, y)
+              /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
               /\ freerows' = freerows
               /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, 0, m, y, InTree_full) : l \in {pages.full}}} :
                  \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Pointed(l, a, 0, m, y, InTree_swa) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -815,13 +972,13 @@ T_RESTORE(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DISCARD. The scheduler releases a slot that is not on loan. The session stays open. Causes are memory pressure, no reusable prefix, or a sliding window that was freed.
+\* T-DISCARD. The scheduler releases a slot that is not on loan. The session stays open. The spec allows this at any time: the suite checks that memory or rows were short, or nothing reusable.
 T_DISCARD(a, x) ==
   \* holding
   /\ x.slot_holding
@@ -845,13 +1002,13 @@ T_DISCARD(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF 1 = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-REFUSE. A matched request exceeds the budget and waits again. If a slot is on loan, the loan ends and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.
+\* T-REFUSE. The scheduler does not admit a matched request, which waits again. If a slot is on loan, the loan ends and the slot holds the KV as cut by free_tail. Without a slot, the tree lock is dropped.
 T_REFUSE(a, x) ==
   \* matched
   /\ x.req_phase = PhaseMatched
@@ -869,17 +1026,17 @@ T_REFUSE(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = freerows
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {pages.full}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-EXTEND. The scheduler prefills up to position t. The last chunk may sample one token.
+\* T-EXTEND. The scheduler prefills up to position t, and may allocate for the drafts of the next round. The last chunk may sample one token. Under overlap scheduling, this token becomes known with a T-RESULT.
 T_EXTEND(a, x) ==
   \* matched
   /\ x.req_phase = PhaseMatched \/ x.req_phase = PhaseParked
@@ -888,29 +1045,39 @@ T_EXTEND(a, x) ==
   /\ \E t \in 0 .. width :
      \* t
      /\ x.req_C <= t /\ t <= Known(x)
-     /\ t <= width
-     \* full_available
-     /\ Max(0, Ceil(t) - Ceil(x.req_A)) <= x.full_available
-     \* swa_available
-     /\ IfSwa(Max(0, Ceil(t) - Ceil(x.req_A))) <= x.swa_available
-     /\ \E sampled \in {0, 1} :
-        \* sampled
-        /\ 0 <= sampled /\ sampled <= 1
-        /\ (sampled = 1 => t = Known(x))
-        /\ \E row \in Lines :
-           \* row
-           /\ 0 <= row
-           /\ (x.req_row # NoRow => row = x.req_row)
-           /\ LET y == [x EXCEPT !.req_phase = PhaseRunning, !.req_output = x.req_output + sampled, !.req_row = row, !.req_C = t, !.req_A = Max(x.req_A, t), !.rows_free = x.rows_free - Max(0, IF x.req_row = NoRow THEN 1 ELSE 0), !.full_available = x.full_available - Max(0, Ceil(t) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(t) - Ceil(x.req_A)))] IN
-              /\ Within(y)
-              /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
-              /\ pools' = PoolsOf(y)
-              /\ broken' = ~StepHolds(x, y)
-              /\ ((IF x.req_row = NoRow THEN 1 ELSE 0) = 1 /\ "fresh" \in Kept) => row \in freerows
-              /\ freerows' = (freerows \ (IF (IF x.req_row = NoRow THEN 1 ELSE 0) = 1 THEN {row} ELSE {}))
-              /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t))) : l \in {pages.full}} :
-                 \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t))) : l \in {pages.swa}} ELSE {pages.swa} :
-                    pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+     /\ \E ahead \in 0 .. slack :
+        \* ahead
+        /\ 0 <= ahead /\ ahead <= slack
+        /\ t + ahead <= width
+        \* full_available
+        /\ Max(0, Ceil(t + ahead) - Ceil(x.req_A)) <= x.full_available
+        \* swa_available
+        /\ IfSwa(Max(0, Ceil(t + ahead) - Ceil(x.req_A))) <= x.swa_available
+        /\ \E sampled \in {0, 1} :
+           \* sampled
+           /\ 0 <= sampled /\ sampled <= 1
+           /\ (sampled = 1 => t = Known(x))
+           \* overlap
+           /\ (overlap => sampled = 0)
+           /\ \E told \in {0, 1} :
+              \* told
+              /\ 0 <= told /\ told <= sampled
+              \* ends
+              /\ (x.req_kind = KindTurn /\ told < sampled => x.req_Q <= Answered(x) + told)
+              /\ \E row \in Lines :
+                 \* row
+                 /\ 0 <= row
+                 /\ (x.req_row # NoRow => row = x.req_row)
+                 /\ LET y == [x EXCEPT !.req_phase = PhaseRunning, !.req_output = x.req_output + sampled, !.req_told = x.req_told + told, !.req_rounds = (IF overlap /\ t = Known(x) THEN 1 ELSE 0), !.req_row = row, !.req_C = t, !.req_A = Max(x.req_A, t + ahead), !.rows_free = x.rows_free - Max(0, IF x.req_row = NoRow THEN 1 ELSE 0), !.full_available = x.full_available - Max(0, Ceil(t + ahead) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(t + ahead) - Ceil(x.req_A)))] IN
+                    /\ Within(y)
+                    /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                    /\ pools' = PoolsOf(y)
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> t, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                    /\ ((IF x.req_row = NoRow THEN 1 ELSE 0) = 1 /\ "fresh" \in Kept) => row \in freerows
+                    /\ freerows' = (freerows \ (IF (IF x.req_row = NoRow THEN 1 ELSE 0) = 1 THEN {row} ELSE {}))
+                    /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t + ahead))) : l \in {pages.full}} :
+                       \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t + ahead))) : l \in {pages.swa}} ELSE {pages.swa} :
+                          pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
 \* T-PARK. A request between two prefill chunks is parked: in no batch, but holding its KV.
 T_PARK(a, x) ==
@@ -918,23 +1085,30 @@ T_PARK(a, x) ==
   /\ x.req_phase = PhaseRunning
   \* unfinished
   /\ x.req_C < Known(x)
+  \* answering
+  /\ Answering(x)
+  /\ x.req_rounds = 0
   /\ LET y == [x EXCEPT !.req_phase = PhaseParked] IN
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-INSERT. The scheduler publishes the request's valid KV up to q. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
+\* T-INSERT. The scheduler publishes the request's valid KV up to q: all whole pages of prompt and answer, except for the last rounds. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
 T_INSERT(a, x) ==
   \* begun
   /\ Begun(x)
   \* not_lent
   /\ (x.slot_lent => loan_publishes)
   /\ \E q \in Tokens :
+     \* history
+     /\ (x.req_kind = KindTurn /\ ~Answering(x) => q <= Answered(x))
+     \* answer
+     /\ (x.req_E <= x.req_Q => Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= q)
      \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
@@ -971,51 +1145,67 @@ T_INSERT(a, x) ==
                        /\ Within(y)
                        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                        /\ pools' = PoolsOf(y)
-                       /\ broken' = ~StepHolds(x, y)
+                       /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                        /\ freerows' = freerows
                        /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, x.req_Q, x.req_Q + dup, y, InTree_full) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                           \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Unlocked(l, a, swa_u, y, InTree_swa, TRUE) : l \in UNION {Pointed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup, y, InTree_swa) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}}} ELSE {pages.swa} :
                              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DECODE. A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A speculative round may commit KV in memory that an earlier round allocated.
+\* T-DECODE. A decoding round allocates d positions and commits k tokens. Plain decoding has d = k = 1. A speculative round may commit KV in memory that an earlier round allocated. A round after the answer's end tells the client nothing. A tree of drafts counts as consecutive positions: the spec does not model its branches.
 T_DECODE(a, x) ==
+  \* running
+  /\ x.req_phase = PhaseRunning
+  \* prefilled
+  /\ Known(x) - 1 <= x.req_C
   \* overlap
   /\ ~overlap
+  /\ \E at \in 0 .. width :
+     \* at
+     /\ at = Known(x)
+     /\ \E d \in Drafts :
+        \* d
+        /\ 0 <= d
+        \* width
+        /\ x.req_A + d <= width
+        \* full_available
+        /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
+        \* swa_available
+        /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
+        /\ \E k \in Drafts :
+           \* k
+           /\ 0 <= k
+           /\ x.req_C + k <= x.req_A + d
+           \* slack
+           /\ x.req_A + d <= Max(x.req_A, x.req_C + k + slack)
+           /\ \E told \in {0, 1} :
+              \* answering
+              /\ Answering(x) \/ told = 0
+              \* told
+              /\ 0 <= told /\ told <= k
+              \* ends
+              /\ (x.req_kind = KindTurn /\ told < k => x.req_Q <= Answered(x) + told)
+              /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.req_output = x.req_output + k, !.req_told = x.req_told + told, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
+                 /\ Within(y)
+                 /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                 /\ pools' = PoolsOf(y)
+                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                 /\ freerows' = freerows
+                 /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
+                    \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
+                       pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-LAUNCH. The scheduler launches a decoding round before the last result is known. The round allocates d positions and computes the KV of k tokens, of which at most one is not yet known: the token sampled by the round before.
+T_LAUNCH(a, x) ==
   \* running
   /\ x.req_phase = PhaseRunning
   \* prefilled
   /\ Known(x) - 1 <= x.req_C
-  /\ \E d \in Drafts :
-     \* d
-     /\ 0 <= d
-     \* width
-     /\ x.req_A + d <= width
-     \* full_available
-     /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
-     \* swa_available
-     /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
-     /\ \E k \in Drafts :
-        \* k
-        /\ 0 <= k
-        /\ x.req_C + k <= x.req_A + d
-        /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.req_output = x.req_output + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
-           /\ Within(y)
-           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
-           /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
-           /\ freerows' = freerows
-           /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
-              \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
-                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
-
-\* T-LAUNCH. The scheduler launches a decoding round before the last result is known. The round allocates d positions and computes the KV of k tokens, of which at most one is not yet known.
-T_LAUNCH(a, x) ==
   \* overlap
   /\ overlap
-  \* running
-  /\ x.req_phase = PhaseRunning
-  \* prefilled
-  /\ Known(x) - 1 <= x.req_C
+  \* answering
+  /\ Answering(x)
+  \* rounds
+  /\ x.req_rounds <= 1
   /\ \E d \in Drafts :
      \* d
      /\ 0 <= d
@@ -1029,41 +1219,57 @@ T_LAUNCH(a, x) ==
         \* k
         /\ 0 <= k
         /\ x.req_C + k <= x.req_A + d
+        \* slack
+        /\ x.req_A + d <= Max(x.req_A, x.req_C + k + slack)
         \* ahead
-        /\ x.req_C + k <= Known(x) + 1
-        /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
+        /\ x.req_C + k <= Known(x) + x.req_rounds
+        /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.req_rounds = x.req_rounds + 1, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = freerows
            /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
               \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RESULT. The result of a launched round arrives, and the sampled tokens become known. A speculative round commits the KV of k tokens.
+\* T-RESULT. The result of a launched round arrives, and the sampled tokens become known. A speculative round commits the KV of k tokens. Only KV of rounds that have no result yet is left ahead.
 T_RESULT(a, x) ==
   \* overlap
   /\ overlap
   \* running
   /\ x.req_phase = PhaseRunning
-  /\ \E k \in Drafts :
-     \* k
-     /\ 0 <= k
-     /\ x.req_C + k <= x.req_A
-     /\ \E sampled \in {0, 1} :
-        \* sampled
-        /\ k <= sampled
-        /\ Known(x) + sampled <= x.req_C + k + 1
-        /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + sampled] IN
-           /\ Within(y)
-           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
-           /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
-           /\ freerows' = freerows
-           /\ \E one \in {pages.full} :
-              \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
-                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+  \* answering
+  /\ Answering(x)
+  \* rounds
+  /\ 1 <= x.req_rounds
+  /\ \E at \in 0 .. width :
+     \* at
+     /\ at = Known(x)
+     /\ \E k \in Drafts :
+        \* k
+        /\ 0 <= k
+        /\ x.req_C + k <= x.req_A
+        /\ \E sampled \in {0, 1} :
+           \* sampled
+           /\ Max(k, 1) <= sampled
+           /\ Known(x) + sampled <= x.req_C + k + 1
+           \* ahead
+           /\ x.req_C + k + 2 <= Known(x) + sampled + x.req_rounds
+           /\ \E told \in {0, 1} :
+              \* told
+              /\ 0 <= told /\ told <= sampled
+              \* ends
+              /\ (x.req_kind = KindTurn /\ told < sampled => x.req_Q <= Answered(x) + told)
+              /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + sampled, !.req_told = x.req_told + told, !.req_rounds = x.req_rounds - 1] IN
+                 /\ Within(y)
+                 /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                 /\ pools' = PoolsOf(y)
+                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                 /\ freerows' = freerows
+                 /\ \E one \in {pages.full} :
+                    \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+                       pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
 \* T-SWA-ADVANCE. The SWA cursor moves up to e. SWA pages below e, which no later token reads, are freed.
 T_SWA_ADVANCE(a, x) ==
@@ -1074,17 +1280,19 @@ T_SWA_ADVANCE(a, x) ==
      \* e
      /\ x.req_E < e /\ e <= Floor(x.req_C - W)
      /\ Aligned(e)
+     \* far
+     /\ Floor(x.req_C - W) <= e + W + Ceil(1)
      /\ LET y == [x EXCEPT !.req_E = e, !.full_available = x.full_available + Max(0, 0), !.swa_available = x.swa_available + IfSwa(Max(0, e - Max(x.req_Q, x.req_E)))] IN
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {Freed(l, a, Max(x.req_Q, x.req_E), e) : l \in {pages.swa}} ELSE {pages.swa} :
               pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-SAVE. A turn finishes with F output tokens. trim cuts the turn's KV to prompt and answer. The slot takes the KV, the row and the lock. The history grows, and no turn is in flight.
+\* T-SAVE. A turn finishes. The history is now its prompt and the tokens that its client was told. trim cuts the KV to the history. The slot takes the KV, the row and the lock.
 T_SAVE(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1093,19 +1301,17 @@ T_SAVE(a, x) ==
   /\ x.req_phase = PhaseRunning
   \* prefilled
   /\ x.req_prompt <= x.req_C
-  /\ \E F \in 0 .. MaxOutput :
-     \* F
-     /\ 0 <= F /\ F <= x.req_output
-     /\ x.req_Q <= x.req_prompt + F
-     /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Cut(x.req_prompt + F, x.req_E)), !.slot_A = Min(x.req_A, IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), !.slot_E = Min(x.req_E, Cut(x.req_prompt + F, x.req_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.session_history = x.req_prompt + F, !.full_available = x.full_available + Max(0, Ceil(x.req_A) - Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E)))] IN
-        /\ Within(y)
-        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
-        /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y)
-        /\ freerows' = freerows
-        /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), Ceil(x.req_A)) : l \in {pages.full}} :
-           \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
-              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+  \* published
+  /\ x.req_Q <= Answered(x)
+  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Cut(Answered(x), x.req_E)), !.slot_A = Min(x.req_A, IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), !.slot_E = Min(x.req_E, Cut(Answered(x), x.req_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.session_history = Answered(x), !.full_available = x.full_available + Max(0, Ceil(x.req_A) - Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), x.req_E)))] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ freerows' = freerows
+     /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), Ceil(x.req_A)) : l \in {pages.full}} :
+        \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
 \* T-ABORT. A client aborts a matched, parked or running turn. The turn's private KV, row and lock are released, and the slot is removed. The history stays as the last finished turn left it.
 T_ABORT(a, x) ==
@@ -1129,11 +1335,11 @@ T_ABORT(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
-        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1177,17 +1383,17 @@ T_ABORT_PUBLISH(a, x) ==
                  \* swa_u_others
                  /\ 0 <= x.swa_protected - swa_u
                  /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
-                 /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+                 /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
                     /\ Within(y)
                     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                     /\ pools' = PoolsOf(y)
-                    /\ broken' = ~StepHolds(x, y)
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                     /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
                     /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
                           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-OOM. The scheduler aborts a turn that outgrows the pool although no other request runs.
+\* T-OOM. The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other request has KV that a retraction could free.
 T_OOM(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
@@ -1195,6 +1401,8 @@ T_OOM(a, x) ==
   /\ HasKv(x)
   \* own_slot
   /\ (x.slot_holding => x.slot_lent)
+  \* alone
+  /\ x.frame_uncached = 0 /\ x.frame_swa_uncached = 0
   /\ \E u \in Tokens :
      \* u
      /\ 0 <= u /\ u <= LocksEither(x)
@@ -1209,11 +1417,11 @@ T_OOM(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
-        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1229,11 +1437,11 @@ T_ABORT_WAITING(a, x) ==
   /\ ~x.slot_lent
   \* covered
   /\ (x.slot_holding => x.slot_C <= x.session_history)
-  /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
+  /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -1252,31 +1460,31 @@ T_ABORT_PARTIAL(a, x) ==
   /\ x.session_history < x.slot_C
   \* possible
   /\ x.slot_Q <= x.session_history
-  /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(x.session_history, x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), !.slot_E = Min(x.slot_E, Cut(x.session_history, x.slot_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E)))] IN
+  /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(x.session_history, x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), !.slot_E = Min(x.slot_E, Cut(x.session_history, x.slot_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E)))] IN
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RETRACT. The scheduler retracts a running or parked turn. The turn's KV moves to the slot, which is created if absent. The turn waits and is still in flight.
+\* T-RETRACT. The scheduler retracts a running or parked turn. The turn's KV of known tokens moves to the slot, which is created if absent. The turn waits and is still in flight.
 T_RETRACT(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn
   \* begun
   /\ Begun(x)
+  \* answering
+  /\ Answering(x)
   \* keeps
   /\ retract_keeps
-  \* covered
-  /\ x.req_C <= Known(x)
-  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = x.req_C, !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
+  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Known(x)), !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -1288,6 +1496,8 @@ T_RETRACT_WIPE(a, x) ==
   /\ x.req_kind = KindTurn
   \* begun
   /\ Begun(x)
+  \* answering
+  /\ Answering(x)
   \* wipes
   /\ ~retract_keeps
   /\ \E u \in Tokens :
@@ -1304,11 +1514,11 @@ T_RETRACT_WIPE(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
-        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1332,22 +1542,26 @@ T_EVICT(a, x) ==
            /\ Within(y)
            /\ actors' = actors
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> n, step_swa_evicted |-> swa_n])
            /\ freerows' = freerows
            /\ \E one \in UNION {Evicted(l, n) : l \in {pages.full}} :
               \E two \in IF has_swa THEN UNION {Evicted(l, swa_n) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> one, swa |-> two]
 
-\* T-PLAIN-FINISH. A request without a session finishes. The tree takes the KV of prompt and output up to q. The remaining KV, the row and the lock are released.
+\* T-PLAIN-FINISH. A request without a session finishes. The tree takes the KV of prompt and answer up to q, except for tokens of the last rounds. The remaining KV, the row and the lock are released.
 T_PLAIN_FINISH(a, x) ==
   \* plain
   /\ x.req_kind = KindPlain
   \* running
   /\ x.req_phase = PhaseRunning
+  \* prefilled
+  /\ x.req_prompt <= x.req_C
   /\ \E q \in Tokens :
      \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
+     \* answer
+     /\ (x.req_E <= x.req_Q => Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= q)
      /\ \E dup \in Tokens :
         \* dup
         /\ 0 <= dup /\ dup <= q - x.req_Q
@@ -1370,11 +1584,11 @@ T_PLAIN_FINISH(a, x) ==
                  \* swa_u_others
                  /\ 0 <= x.swa_protected - swa_u
                  /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-                 /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+                 /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
                     /\ Within(y)
                     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                     /\ pools' = PoolsOf(y)
-                    /\ broken' = ~StepHolds(x, y)
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                     /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
                     /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
@@ -1398,11 +1612,11 @@ T_PLAIN_ABORT(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-        /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1414,6 +1628,8 @@ T_PLAIN_RETRACT(a, x) ==
   /\ x.req_kind = KindPlain
   \* begun
   /\ Begun(x)
+  \* answering
+  /\ Answering(x)
   /\ \E u \in Tokens :
      \* u
      /\ 0 <= u /\ u <= ReqLocks(x)
@@ -1428,11 +1644,11 @@ T_PLAIN_RETRACT(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :

@@ -277,7 +277,7 @@ def signature(transition: Transition) -> str:
 
     >>> from slotproof_model.spec.transitions import T_DECODE
     >>> signature(T_DECODE)
-    'T-DECODE(d, k)'
+    'T-DECODE(at, d, k, told)'
     """
     names = ", ".join(symbol(param.name) for param in transition.params)
     return transition.id + (f"({names})" if names else "")
@@ -307,6 +307,7 @@ def text(transition: Transition) -> str:
     T-PARK
       when   req.phase = running
            ∧ req.C < known
+           ∧ answering ∧ req.rounds = 0
       then   req.phase' = parked
     """
     short = _shortener(transition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.lockstep.oracles.matches import SHARES
 from slotproof.lockstep.published import EVICTS, moving, transitions_where
 from slotproof.protocol.snapshot import Event
 from slotproof_model.spec.memory import Move
@@ -29,7 +30,7 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     asked = any(command["do"] in ("flush", "evict") for command in seen.client.heard)
     if last is None or asked or any(event[0] in _GIVES_UP for event in events):
         return
-    if any(event[0] in _GIVES_BACK for event in events[last + 1 :]):
+    if any(map(_gives_back, events[last + 1 :])):
         return  # The pools do not show how much was free before.
     seen.coverage.checked["INV-ECONOMY"] += 1
     # An engine may estimate the need of each request: a whole round, and one page.
@@ -53,6 +54,12 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
         )
 
 
+def _gives_back(event: Event) -> bool:
+    """Return True if the event frees memory. An insert without duplicates frees none."""
+    duplicates = event[0] != SHARES or event[3].get("dup") or event[3].get("swa_dup")
+    return event[0] in _GIVES_BACK and bool(duplicates)
+
+
 def _left_behind(seen: Observation) -> Iterator[Violation]:
     """Check that the cursor of a decoding request follows its window."""
     config, waits = seen.config, seen.client.behind
@@ -65,6 +72,7 @@ def _left_behind(seen: Observation) -> Iterator[Violation]:
             waits.pop(rid, None)
         elif decodes:
             waits[rid] += 1
+            seen.coverage.checked["INV-ECONOMY"] += 1
             if waits[rid] == config.window + config.page_size:
                 words = "{rid} has C {engine} and E {cursor} after {n} rounds"
                 yield violated(

@@ -57,22 +57,9 @@ LIMITS: dict[str, list[Any]] = {
     "overlap": [False, True],
 }
 
-#: Fields that need another scheduler. The other fields (reserve, timeout) are set per example.
-#: Configurations that differ only in the other fields share one template process.
-SHAPE = (
-    "page_size",
-    "total_tokens",
-    "swa_tokens",
-    "window",
-    "max_running",
-    "rows",
-    "context_len",
-    "chunk",
-    "overlap",
-    "draft",
-    "topk",
-    *options.SHAPE,
-)
+#: Fields that are set per example. Each of the other fields needs another scheduler. Configurations
+#: that differ only in the fields named here share one template process.
+PER_EXAMPLE = {"reserve", "timeout", "retract", *options.DEFAULTS} - {*options.SHAPE}
 
 OWN = {"context_len": 128, "reserve": 100, **options.DEFAULTS}
 
@@ -100,7 +87,7 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
 
 def shape_key(config: dict[str, Any]) -> str:
     """Return the key of the template process that can serve this configuration."""
-    return json.dumps([config[name] for name in SHAPE])
+    return json.dumps([value for name, value in config.items() if name not in PER_EXAMPLE])
 
 
 def import_engine() -> str:
@@ -171,8 +158,7 @@ def write_model(folder: str, context_len: int, layers: int) -> None:
 
 def server_args(config: dict[str, Any], folder: str) -> Any:
     """Return the build's own `ServerArgs`. Fields that the build does not have are left out."""
-    module = importlib.import_module("sglang.srt.server_args")
-    cls = module.ServerArgs
+    cls: Any = importlib.import_module("sglang.srt.server_args").ServerArgs
     wanted = {
         "model_path": folder,
         "device": "cpu",
@@ -200,8 +186,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         **speculation.server_args(config),
         **options.server_args(config),
     }
-    has = options.arguments_of(cls)
-    return cls(**{name: value for name, value in wanted.items() if name in has})
+    return cls(**by_signature(cls, wanted))
 
 
 def build_scheduler(config: dict[str, Any]) -> Any:
@@ -226,7 +211,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
     if bool(scheduler.enable_overlap) != config["overlap"]:
         raise UsageError("config.overlap: must be false because this build disables overlap")
     randomise_weights(scheduler)
-    refusal = window.finish(scheduler, model_runner(scheduler).model, config)
+    refusal = window.finish(scheduler, config)
     if refusal is not None:
         raise UsageError(refusal)
     return scheduler
@@ -247,25 +232,12 @@ def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
 def randomise_weights(scheduler: Any) -> None:
     """Set random weights larger than the loader's, so that every token depends on its context."""
     torch: Any = importlib.import_module("torch")
-    runner = model_runner(scheduler)
+    model = scheduler.tp_worker.model_runner.model
     generator = torch.Generator().manual_seed(20260101)
     with torch.no_grad():
-        for name, parameter in sorted(runner.model.named_parameters()):
+        for name, parameter in sorted(model.named_parameters()):
             if "norm" in name:
                 parameter.fill_(1.0)
             else:
                 values = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)
                 parameter.copy_(values * (parameter.shape[-1] ** -0.5) * 2.0)
-
-
-def model_runner(scheduler: Any) -> Any:
-    """Return the object that holds the model. Its place differs between releases."""
-    for path in ("tp_worker.model_runner", "tp_worker.worker.model_runner"):
-        runner: Any = scheduler
-        for part in path.split("."):
-            runner = getattr(runner, part, None)
-            if runner is None:
-                break
-        if runner is not None:
-            return runner
-    raise UsageError("unknown layout: tp_worker has no model_runner")

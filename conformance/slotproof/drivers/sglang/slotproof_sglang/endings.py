@@ -12,8 +12,8 @@ from .tracker import Tracker
 class Endings:
     """Wrappers around the release of a request's KV and around the calls inside the release."""
 
-    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
-        self.scheduler = scheduler
+    def __init__(self, dialect: Dialect, tracker: Tracker, drafts: Drafts | None) -> None:
+        """``drafts``: drafts to inject, or None."""
         self.dialect = dialect
         self.tracker = tracker
         self.drafts = drafts
@@ -50,7 +50,7 @@ class Endings:
         if kv.row < 0:
             return original(req, tree_cache, *args, **kwargs)
         turn = dialect.is_session_turn(req) and self.tracker.meta(req).kind == "turn"
-        if turn and req.finished() and not is_abort(req.finished_reason):
+        if self.drafts and turn and req.finished() and not is_abort(req.finished_reason):
             self.drafts.inject(req)
             kv, before = dialect.kv(req), dialect.figures()
         count = len(self.tracker.events)
@@ -61,7 +61,7 @@ class Endings:
             self.finishing_plain = False
         change = dialect.figures() - before
         if turn:
-            self._turn(req, kv, change, self._published(count))
+            self._turn(req, change, self._published(count))
         else:
             self._plain(req, kv, change)
         return result
@@ -76,10 +76,8 @@ class Endings:
         sums = {name: sum(params[name] for params in taken) for name in ("dup", "swa_dup")}
         return {"q": taken[-1]["q"], **sums}
 
-    def _turn(self, req: Any, kv: Kv, change: Figures, published: dict[str, int] | None) -> None:
-        tracker = self.tracker
-        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
-        sid = tracker.meta(req).session
+    def _turn(self, req: Any, change: Figures, published: dict[str, int] | None) -> None:
+        tracker, dropped = self.tracker, change.dropped
         if req.finished() and not is_abort(req.finished_reason):
             tracker.of(req, "T-SAVE")
             tracker.end(req)
@@ -92,16 +90,15 @@ class Endings:
         elif self._out_of_memory(req):
             tracker.of(req, "T-OOM", **dropped)
             tracker.end(req)
-        elif sid in self.dialect.slots():
+        elif tracker.meta(req).session in self.dialect.slots():
             tracker.of(req, "T-RETRACT")
         else:
             tracker.of(req, "T-RETRACT-WIPE", **dropped)
 
     def _plain(self, req: Any, kv: Kv, change: Figures) -> None:
-        tracker = self.tracker
+        tracker, dropped = self.tracker, change.dropped
         q = max(kv.Q, self.key_length)
         dup = q - kv.Q - change.grown
-        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
         if not req.finished() and not self._out_of_memory(req):
             tracker.of(req, "T-PLAIN-RETRACT", **dropped)
             return

@@ -30,11 +30,12 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from slotproof_driver.usage import UsageError
 
-from .dialects.base import Dialect, Kv, swa_dup
+from .dialects.base import Dialect, swa_dup
 from .draft import Drafts
 from .endings import Endings, finished_length
 from .intake import Intake
@@ -47,12 +48,14 @@ POSITIONS = "slotproof_positions"
 class Wrapper:
     """Installer of the wrappers. They are installed once per process."""
 
-    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
+    def __init__(
+        self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts | None = None
+    ) -> None:
         self.scheduler = scheduler
         self.dialect = dialect
         self.tracker = tracker
         self.intake = Intake(scheduler, dialect, tracker)
-        self.endings = Endings(scheduler, dialect, tracker, drafts)
+        self.endings = Endings(dialect, tracker, drafts)
         self.overlap = bool(scheduler.enable_overlap)
         self.speculates = not scheduler.spec_algorithm.is_none()
         self.runs_ahead = self.overlap and self.speculates
@@ -323,18 +326,13 @@ class Wrapper:
     # The window ---------------------------------------------------------------------
 
     def _advance_in(self, original: Any, batch: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        was = self.dialect.kv(req)
-        result = original(batch, req, *args, **kwargs)
-        return self._advanced(req, was, result)
+        return self._advance(partial(original, batch), req, *args, **kwargs)
 
     def _advance(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        was = self.dialect.kv(req)
-        result = original(req, *args, **kwargs)
-        return self._advanced(req, was, result)
-
-    def _advanced(self, req: Any, was: Kv, result: Any) -> Any:
         """Record a move of the cursor. A cursor below Q has no meaning, because the tree owns the
         pages. SGLang sets the cursor to Q before it moves the cursor further."""
+        was = self.dialect.kv(req)
+        result = original(req, *args, **kwargs)
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
             self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)

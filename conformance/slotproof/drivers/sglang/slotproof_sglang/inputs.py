@@ -5,12 +5,12 @@ Releases add fields to messages. A required field that the driver does not know 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 from array import array
 from typing import Any
 
+from slotproof_driver.configuration import by_signature
 from slotproof_driver.usage import UsageError
 
 from .boot import VOCAB
@@ -114,13 +114,6 @@ class Inputs:
     def _make(kind: Any, **wanted: Any) -> Any:
         """Return ``kind(**wanted)``. Fields that ``kind`` lacks are left out. Required fields
         without a value are None."""
-        parameters = inspect.signature(kind).parameters
-        if dataclasses.is_dataclass(kind):
-            names = {field.name for field in dataclasses.fields(kind)}
-        else:
-            names = set(getattr(kind, "__struct_fields__", parameters))
-        given = {k: v for k, v in wanted.items() if k in names}
-        for name, parameter in parameters.items():
-            if parameter.default is inspect.Parameter.empty and name not in given:
-                given[name] = None
-        return kind(**given)
+        parameters = inspect.signature(kind).parameters.values()
+        required = (item.name for item in parameters if item.default is inspect.Parameter.empty)
+        return kind(**{**dict.fromkeys(required), **by_signature(kind, wanted)})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .dialects.base import Dialect, Slot
+from .dialects.base import META, Dialect, Slot
 from .tracker import Meta, Tracker
 
 
@@ -103,11 +103,11 @@ class Intake:
 
     def queue_limit(self, original: Any, req: Any) -> Any:
         """Wrap the check for a full queue. The build refuses the new request or a queued one. A
-        refusal is recorded as an event only if the refused request was already queued."""
+        refusal is recorded as an event only if the refused request was queued before."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         refused = original(req)
         gone = self._gone(before)
-        gone += [req] if refused and self.tracker.known(req) else []
+        gone += [req] if refused and hasattr(req, META) else []
         self.away += [(gone_req, slots) for gone_req in gone]
         return refused
 
@@ -162,8 +162,7 @@ class Intake:
         result = original(sid)
         if self.aborting and had_slot:
             change = self.dialect.figures() - before
-            dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
-            self.tracker.emit("T-DISCARD", sid, None, **dropped)
+            self.tracker.emit("T-DISCARD", sid, None, **change.dropped)
         return result
 
     # Sessions -------------------------------------------------------------------------
@@ -190,8 +189,7 @@ class Intake:
             change = self.dialect.figures() - before
             # Once the turn is over, a second close of a closing session acts as the reaper does.
             name = "T-REAP" if self.reaping or pending else "T-CLOSE"
-            dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
-            self.tracker.emit(name, sid, None, **dropped)
+            self.tracker.emit(name, sid, None, **change.dropped)
         elif self.dialect.close_pending(session) and not pending:
             self.closing.add(sid)
             self.tracker.emit("T-CLOSE-DEFER", sid, None)

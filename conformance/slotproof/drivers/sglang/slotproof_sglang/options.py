@@ -6,7 +6,6 @@ tell the tracker when an option has an effect.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import os
@@ -43,16 +42,10 @@ _TIMEOUTS = {
 """Options that the build reads from its environment whenever it looks for late requests."""
 
 
-def arguments_of(cls: Any) -> set[str]:
-    """Return the names of the fields of the build's `ServerArgs`."""
-    if dataclasses.is_dataclass(cls):
-        return {field.name for field in dataclasses.fields(cls)}
-    return set(getattr(cls, "__struct_fields__", ())) or set(inspect.signature(cls).parameters)
-
-
 def offered() -> dict[str, list[Any]]:
     """Return the options of this build with their possible values. An empty list: any value."""
-    has = arguments_of(importlib.import_module("sglang.srt.server_args").ServerArgs)
+    server_args = importlib.import_module("sglang.srt.server_args").ServerArgs
+    has = inspect.signature(server_args).parameters
     listed = importlib.import_module("sglang.srt.environ").envs
     return {
         name: [False, True] if default is False else []

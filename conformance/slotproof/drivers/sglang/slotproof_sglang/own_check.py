@@ -17,16 +17,17 @@ class Probe:
         self.level = ""
         self.pools: dict[str, dict[str, int]] = {}
         self.rows: dict[str, int] = {}
-        #: Requests that the busy check counted, or their KV records.
-        self.counted: list[Any] = []
+        #: Requests that the busy check counted, or their KV records. None if not watched.
+        self.counted: list[Any] | None = None
         self.logged = 0
         #: Lines stored until a check fails. None for a build that stores none.
         self.stored: Collection[str] | None = None
 
     def clear(self) -> None:
         """Drop the terms of the last check."""
-        self.level, self.pools, self.rows = "", {}, {}
-        self.counted, self.logged = [], 0
+        self.level, self.pools, self.rows, self.logged = "", {}, {}, 0
+        if self.counted:
+            self.counted.clear()
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
         """Record the terms of one pool. A build that checks batch by batch adds to ``uncached``."""
@@ -86,12 +87,13 @@ class Checker:
 
     def _busy(self, live: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         """Return the requests that the busy check counted, and its number of log lines."""
-        probe = self.probe
-        names = {id(owner): rid for rid, req in live for owner in (req, getattr(req, "kv", req))}
-        counted = [names[id(owner)] for owner in probe.counted if id(owner) in names]
-        if probe.stored is None:
-            return {"counted": counted}
-        return {"counted": counted, "logged": probe.logged, "kept": len(probe.stored)}
+        probe, shown = self.probe, dict[str, Any]()
+        if probe.counted is not None:
+            names = {id(of): rid for rid, req in live for of in (req, getattr(req, "kv", req))}
+            shown["counted"] = [names[id(of)] for of in probe.counted if id(of) in names]
+        if probe.stored is not None:
+            shown |= {"logged": probe.logged, "kept": len(probe.stored)}
+        return shown
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from slotproof_driver.usage import UsageError
 
-from . import boot, window
+from . import window
 
 MARGIN = 1e-4
 """Largest difference of logits that counts as a tie. Logits are of order 1, rounding is below 1e-6.
@@ -36,7 +36,7 @@ class Replay:
         engine.dialect.reserve(0.0)
         if engine.rounds is not None:
             engine.rounds.always = 1  # A plain request decodes its tokens one by one.
-        self._watch(boot.model_runner(self.scheduler))
+        self._watch(self.scheduler.tp_worker.model_runner)
 
     def _watch(self, runner: Any) -> None:
         """Record, for each sampled token, the difference of the two largest logits."""

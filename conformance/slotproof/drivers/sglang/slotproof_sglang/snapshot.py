@@ -7,7 +7,7 @@ from typing import Any
 
 from slotproof_driver.hashes import token_hash
 
-from .dialects.base import NO_KV, Dialect, Kv
+from .dialects.base import NO_KV, Dialect
 from .messages import outer_rid
 
 
@@ -35,27 +35,18 @@ class Snapshooter:
 
     def pools(self, pages: bool) -> dict[str, Any]:
         """Return the terms of each pool, and its free list if ``pages`` is set."""
-        figures, swa = self.dialect.figures(), self.dialect.swa
-        pools: dict[str, Any] = {
-            "full": {
-                "total": self.dialect.total,
-                "available": self.dialect.available(),
-                "evictable": figures.evictable,
-                "protected": figures.protected,
-                "evicted": self.tracker.evicted,
-            }
-        }
-        if pages:
-            pools["full"]["free"] = sorted(self.dialect.free_pages())
+        dialect, figures, swa = self.dialect, self.dialect.figures(), self.dialect.swa
+        lists = {"full": (dialect.total, dialect.free, figures.evictable, figures.protected)}
         if swa is not None:
-            pools["swa"] = {
-                "total": swa.total,
-                "available": swa.free_count() * self.dialect.page_size,
-                "evictable": figures.swa_evictable,
-                "protected": figures.swa_protected,
-            }
+            lists["swa"] = swa.total, swa, figures.swa_evictable, figures.swa_protected
+        pools: dict[str, Any] = {}
+        for name, (total, free, evictable, protected) in lists.items():
+            available = free.count() * dialect.page_size
+            pools[name] = {"total": total, "available": available}
+            pools[name] |= {"evictable": evictable, "protected": protected}
             if pages:
-                pools["swa"]["free"] = sorted(swa.free_pages())
+                pools[name]["free"] = sorted(free.pages())
+        pools["full"]["evicted"] = self.tracker.evicted
         return pools
 
     def tree(self) -> dict[str, Any]:
@@ -71,10 +62,8 @@ class Snapshooter:
         lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in shown["free"]}
         # A slot's A may be out of date while its KV is on loan. The request's A counts then.
         lent = {entry["row"] for entry in requests.values() if entry["row"] >= 0}
-        for owner in slots.values():
-            if owner["row"] not in lent:
-                lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
-        for owner in requests.values():
+        idle = (entry for entry in slots.values() if entry["row"] not in lent)
+        for owner in (*idle, *requests.values()):
             if owner["row"] >= 0:
                 lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
         used = {str(row): self.row(row, length) for row, length in sorted(lengths.items())}
@@ -126,7 +115,7 @@ class Snapshooter:
     def slots(self) -> dict[str, Any]:
         """Return the slots that hold KV."""
         return {
-            sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout flags a loan
+            sid: {**slot.kv._asdict(), "lent": None, "locks": slot.locks}  # no layout flags a loan
             for sid, slot in self.dialect.slots().items()
         }
 
@@ -160,15 +149,10 @@ class Snapshooter:
                 "in_last": any(req is other for other in batches["last_batch"]),
                 "in_running": any(req is other for other in batches["running_batch"]),
                 "loan": loan,
-                **fields(kv),
+                **kv._asdict(),
                 "locks": locks,
                 "prompt": meta.prompt if hidden else len(req.origin_input_ids),
                 "hash": None if hidden else self.hashed_prompt(req),
                 "output": len(req.output_ids),
             }
         return requests
-
-
-def fields(kv: Kv) -> dict[str, int]:
-    """Return the fields of a KV record under their names in the protocol."""
-    return {"row": kv.row, "C": kv.C, "A": kv.A, "Q": kv.Q, "E": kv.E}

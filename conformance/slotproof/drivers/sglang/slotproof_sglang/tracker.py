@@ -65,10 +65,6 @@ class Tracker:
             setattr(req, META, meta)
         return meta
 
-    def known(self, req: Any) -> bool:
-        """Return True if the request has been queued before."""
-        return hasattr(req, META)
-
     def enrol(self, req: Any, meta: Meta) -> None:
         """Record a queued request."""
         setattr(req, META, meta)

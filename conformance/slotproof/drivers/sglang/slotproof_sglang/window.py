@@ -78,7 +78,7 @@ def prepare(config: dict[str, Any]) -> None:
     llama.LlamaForCausalLM.get_attention_sliding_window_size = lambda _: config["window"]
 
 
-def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
+def finish(scheduler: Any, config: dict[str, Any]) -> str | None:
     """Connect attention to its keys. If a pool has a wrong size, return one line, else None."""
     if not config["window"]:
         return None
@@ -90,6 +90,7 @@ def finish(scheduler: Any, model: Any, config: dict[str, Any]) -> str | None:
             f"config.swa_tokens: this build makes pools of {made[0]} and {made[1]} tokens "
             f"instead of {wanted[0]} and {wanted[1]}"
         )
+    model = scheduler.tp_worker.model_runner.model
     for index in SLIDING:
         model.model.layers[index].self_attn.attn.sliding_window_size = config["window"]
     _read_through_mapping(allocator.get_kvcache(), allocator)

@@ -71,6 +71,11 @@ class Figures(NamedTuple):
         """Number of the prefix tree's tokens in the sliding-window pool."""
         return self.swa_evictable + self.swa_protected
 
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Event parameters of the tokens that this change of sizes unlocked."""
+        return {"u": -self.protected, "swa_u": -self.swa_protected}
+
 
 NO_KV = Kv()
 META = "_slotproof"
@@ -108,18 +113,6 @@ class Dialect(ABC):
     def total(self) -> int:
         return int(self.scheduler.max_total_num_tokens)
 
-    def free_pages(self) -> list[int]:
-        """Return the free list's pages with duplicates, including staged and deferred pages."""
-        return self.free.pages()
-
-    def free_count(self) -> int:
-        """Return the length of `free_pages`. Read a tensor only if a free is `deferred`."""
-        return self.free.count()
-
-    def deferred(self) -> bool:
-        """Return True if frees wait for the end of a group: only tensors list these pages."""
-        return self.free.deferred()
-
     @property
     def device(self) -> str:
         """Device of the free list and tables. Reads wait for any device but a CPU."""
@@ -127,18 +120,18 @@ class Dialect(ABC):
 
     def available(self) -> int:
         """Return the number of free tokens in the full pool."""
-        return self.free_count() * self.page_size
+        return self.free.count() * self.page_size
 
     def figures(self) -> Figures:
         """Return the tree's current sizes. Works even in the middle of an iteration."""
-        tree, swa = self.scheduler.tree_cache, self.swa
-        if swa is None:
+        tree = self.scheduler.tree_cache
+        if self.swa is None:
             return Figures(int(tree.evictable_size()), int(tree.protected_size()))
         return Figures(
             int(tree.full_evictable_size()),
             int(tree.full_protected_size()),
-            swa.evictable(),
-            swa.protected(),
+            int(tree.swa_evictable_size()),
+            int(tree.swa_protected_size()),
         )
 
     @abstractmethod

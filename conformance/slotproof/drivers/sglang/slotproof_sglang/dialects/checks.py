@@ -8,7 +8,7 @@
 | terms | functions called by the check | arguments of `_check_pool_invariant` | as in 0.5.11 |
 | rows held by slots | `_check_req_pool`, when idle | as in 0.5.10 | as in 0.5.10 |
 | requests counted | reads of `kv_allocated_len` | as in 0.5.10 | as in 0.5.10 up to 0.5.22, \
-then `_requests_owning_rows` |
+then not watched |
 | stored lines | none | none | `recent_busy_msgs` |
 """
 
@@ -62,24 +62,16 @@ def watch(scheduler: Any, probe: Any) -> None:
     rows = owner_of(checker, "_check_req_pool")
     if rows is not None:
         _watch_rows(rows, probe)
-    _watch_counted(checker, probe)
+    # A build that has this method reports KV on loan as held. The suite then ignores `counted`.
+    if owner_of(checker, "_requests_owning_rows") is None:
+        _watch_counted(checker, probe)
     if hasattr(checker, "recent_busy_msgs"):
         _watch_log(checker, probe)
 
 
 def _watch_counted(checker: Any, probe: Any) -> None:
     """Record the requests, or their KV records, that the check adds up."""
-    owner = owner_of(checker, "_requests_owning_rows")
-    if owner is not None:
-        owning = owner._requests_owning_rows
-
-        def _requests_owning_rows(checker: Any) -> Any:
-            reqs = owning(checker)
-            probe.counted += reqs
-            return reqs
-
-        owner._requests_owning_rows = _requests_owning_rows
-        return
+    probe.counted = []
     module = importlib.import_module("sglang.srt.managers.schedule_batch")
     reads: Any = getattr(module, "ReqKvInfo", module.Req)
     for name in ("_get_total_uncached_sizes", "_get_batch_uncached_size"):

@@ -37,8 +37,76 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ..swa import SwaLocks
 from .base import NO_KV, Dialect, Kv, Slot, rounds_ahead
+
+
+class Locks:
+    """Locks of a tree that does not show them, counted at the methods of its core.
+
+    A lock covers whole nodes: its own node and all nodes above. In the second pool it covers them
+    only until they span the window. That length is recorded when the lock is taken, because nodes
+    may be split later.
+    """
+
+    def __init__(self, core: Any, window: int) -> None:
+        """``window``: size of the sliding window, or 0 without a second pool."""
+        self.core, self.window = core, window
+        #: Locked nodes. A node is listed once per lock.
+        self.taken: list[Any] = []
+        #: Each lock in the second pool: node, covered length, and the lock's ends.
+        self.swa_taken: list[tuple[Any, int, Any]] = []
+        self._watch()
+
+    def _watch(self) -> None:
+        take, give, reset = self.core.inc_lock_ref, self.core.dec_lock_ref, self.core.reset
+        early = self.core.dec_swa_lock_only
+
+        def inc_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
+            result = take(node, *args, **kwargs)
+            self.taken.append(node)
+            if self.window:
+                self.swa_taken.append((node, self._reach(node), ends(result)))
+            return result
+
+        def dec_lock_ref(node: Any, params: Any = None, skip_swa: bool = False) -> Any:
+            result = give(node, params, skip_swa)
+            if node in self.taken:
+                self.taken.remove(node)
+            if not skip_swa:
+                self._given(node, params)
+            return result
+
+        def dec_swa_lock_only(node: Any, params: Any) -> Any:
+            result = early(node, params)
+            self._given(node, params)
+            return result
+
+        def reset_all(*args: Any, **kwargs: Any) -> Any:
+            self.taken.clear()
+            self.swa_taken.clear()
+            return reset(*args, **kwargs)
+
+        self.core.inc_lock_ref, self.core.dec_lock_ref = inc_lock_ref, dec_lock_ref
+        self.core.dec_swa_lock_only, self.core.reset = dec_swa_lock_only, reset_all
+
+    def _given(self, node: Any, params: Any) -> None:
+        same = [lock for lock in self.swa_taken if lock[0] == node]
+        same.sort(key=lambda lock: lock[2] != ends(params))
+        if same:
+            self.swa_taken.remove(same[0])
+
+    def _reach(self, node: Any) -> int:
+        covered = 0
+        for part in reversed(self.core.collect_path_info([node])[0]):
+            if covered >= self.window:
+                break
+            covered += int(part.path_end) - int(part.path_start)
+        return covered
+
+
+def ends(receipt: Any) -> Any:
+    """Return the ends of a lock. Two locks of one node differ in their ends."""
+    return dict(getattr(receipt, "component_lock_uuids", None) or {})
 
 
 class RecordDialect(Dialect):
@@ -54,10 +122,7 @@ class RecordDialect(Dialect):
         self.core = self.cache.tree_core
         component = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
         self.swa_kind = component.ComponentType.SWA
-        #: Locked nodes. A node is listed once per lock.
-        self.locked: list[Any] = []
-        self._count_locks()
-        self.swa_locks = None if self.swa is None else SwaLocks(self.core, self.swa.window)
+        self.locks = Locks(self.core, 0 if self.swa is None else self.swa.window)
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
@@ -65,49 +130,23 @@ class RecordDialect(Dialect):
         session = getattr(cache, "session", None)
         return hasattr(cache, "session_records") and hasattr(session, "slots")
 
-    def _count_locks(self) -> None:
-        take, give = self.core.inc_lock_ref, self.core.dec_lock_ref
-
-        def inc_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
-            result = take(node, *args, **kwargs)
-            self.locked.append(node)
-            return result
-
-        def dec_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
-            result = give(node, *args, **kwargs)
-            if node in self.locked:
-                self.locked.remove(node)
-            return result
-
-        reset = self.core.reset
-
-        def reset_all(*args: Any, **kwargs: Any) -> Any:
-            self.locked.clear()
-            return reset(*args, **kwargs)
-
-        self.core.inc_lock_ref, self.core.dec_lock_ref = inc_lock_ref, dec_lock_ref
-        self.core.reset = reset_all
-
     def _path(self, node: Any) -> list[int]:
-        return self.pages_of(int(x) for x in self.cache.path_device_indices(node).tolist())
+        return [int(x) for x in self.cache.path_device_indices(node).tolist()]
+
+    def _flat(self) -> list[int]:
+        return [int(x) for x in self.core.all_values_flatten().tolist()]
 
     def tree_pages(self) -> list[tuple[int, int]]:
-        locks: dict[int, int] = {}
-        for node in self.locked:
-            for page in self._path(node):
-                locks[page] = locks.get(page, 0) + 1
-        flat = (int(x) for x in self.core.all_values_flatten().tolist())
-        return [(page, locks.get(page, 0)) for page in self.pages_of(flat)]
+        paths = (self.pages_of(self._path(node)) for node in self.locks.taken)
+        locks = Counter(page for path in paths for page in path)
+        return [(page, locks[page]) for page in self.pages_of(self._flat())]
 
     def swa_tree_pages(self) -> list[tuple[int, int]]:
-        assert self.swa is not None and self.swa_locks is not None
-        locks: dict[int, int] = {}
-        for node, reach, _ in self.swa_locks.taken:
-            path = [int(x) for x in self.cache.path_device_indices(node).tolist()]
-            for page in self._swa_pages(path[len(path) - reach :]):
-                locks[page] = locks.get(page, 0) + 1
-        flat = (int(x) for x in self.core.all_values_flatten().tolist())
-        return [(page, locks.get(page, 0)) for page in self._swa_pages(flat)]
+        locks = Counter[int]()
+        for node, reach, _ in self.locks.swa_taken:
+            path = self._path(node)
+            locks.update(self._swa_pages(path[len(path) - reach :]))
+        return [(page, locks[page]) for page in self._swa_pages(self._flat())]
 
     def _swa_pages(self, full: Iterable[int]) -> list[int]:
         assert self.swa is not None
@@ -116,7 +155,7 @@ class RecordDialect(Dialect):
     def path(self, node: Any) -> list[tuple[Any, int, int]]:
         if not isinstance(node, int):  # a slot's virtual node
             return []
-        *others, path = self.core.collect_path_info([*self.locked, node])
+        *others, path = self.core.collect_path_info([*self.locks.taken, node])
         locks = Counter(part.node_id for path in others for part in path)
         return [(n.node_id, int(n.path_end) - int(n.path_start), locks[n.node_id]) for n in path]
 
@@ -144,16 +183,14 @@ class RecordDialect(Dialect):
 
     def request_locks(self, req: Any) -> int:
         own = int(req.lock is not None)
-        slot = self._slot_of(req)
+        _, slot = self._slot_of(req)
         if slot is not None and slot.publishes_prompt:
             own += int(slot.lock is not None)
         return own
 
-    def _slot_of(self, req: Any) -> Any | None:
-        for slot in self.streaming.slots.values():
-            if slot.kv is req.kv:
-                return slot
-        return None
+    def _slot_of(self, req: Any) -> tuple[str | None, Any]:
+        slots = self.streaming.slots.items()
+        return next(((sid, slot) for sid, slot in slots if slot.kv is req.kv), (None, None))
 
     def _is_first_turn(self, slot: Any) -> bool:
         return bool(slot.publishes_prompt) and any(
@@ -161,10 +198,8 @@ class RecordDialect(Dialect):
         )
 
     def borrows(self, req: Any) -> str | None:
-        for sid, slot in self.streaming.slots.items():
-            if slot.kv is req.kv and slot.kv.holds_kv and not slot.publishes_prompt:
-                return str(sid)
-        return None
+        sid, slot = self._slot_of(req)
+        return sid if slot is not None and slot.kv.holds_kv and not slot.publishes_prompt else None
 
     def grow(self, req: Any, allocated: int, committed: int) -> None:
         req.kv.kv_allocated_len += allocated

@@ -72,8 +72,7 @@ class WrapperDialect(Dialect):
 
     def node_state(self, node: Any) -> tuple[list[int], int]:
         """Return a node's KV indices and the number of its locks."""
-        locks = node.lock_ref if self.swa is None else node.full_lock_ref
-        return [int(x) for x in node.value.tolist()], int(locks)
+        return [int(x) for x in node.value.tolist()], self.node_size(node)[1]
 
     def node_size(self, node: Any) -> tuple[int, int]:
         """Return the number of a node's KV indices, and the number of its locks."""
@@ -145,12 +144,7 @@ class WrapperDialect(Dialect):
 
     def borrows(self, req: Any) -> str | None:
         row = self.kv(req).row
-        if row < 0:
-            return None
-        for sid, slot in self.slots().items():
-            if slot.kv.row == row:
-                return sid
-        return None
+        return next((sid for sid, slot in self.slots().items() if slot.kv.row == row), None)
 
     def grow(self, req: Any, allocated: int, committed: int) -> None:
         getattr(req, "kv", req).kv_allocated_len += allocated
@@ -160,12 +154,10 @@ class WrapperDialect(Dialect):
         return len(req.prefix_indices)
 
     def slots(self) -> dict[str, Slot]:
-        held: dict[str, Slot] = {}
-        for sid, slot in self.cache.slots.items():
-            kv = self._record(slot)
-            if kv.row >= 0:
-                held[sid] = Slot(kv, int(slot.last_node is not None))
-        return held
+        slots = ((sid, slot, self._record(slot)) for sid, slot in self.cache.slots.items())
+        return {
+            sid: Slot(kv, int(slot.last_node is not None)) for sid, slot, kv in slots if kv.row >= 0
+        }
 
     # Wrapped methods ----------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dialects.base import Dialect
-from ..draft import Drafts
 from ..events import Wrapper
 from ..intake import Intake
 from ..messages import Mailbox, outer_rid
@@ -173,26 +172,15 @@ def command_of(kind: str, message: Any) -> dict[str, Any] | None:
     return {"do": words[kind]} if kind in words else None
 
 
-class NoDrafts(Drafts):
-    """Replacement of injected drafts: the recorder injects no draft into a server."""
-
-    def __init__(self) -> None:
-        """Store nothing."""
-
-    def inject(self, req: Any) -> None:
-        """Inject nothing."""
-
-
 class LiveWrapper(Wrapper):
     """Installer of the driver's wrappers. Each wrapper is guarded, so none can stop the server."""
 
     def __init__(
         self, scheduler: Any, dialect: Dialect, tracker: LiveTracker, switch: Switch
     ) -> None:
-        super().__init__(scheduler, dialect, tracker, NoDrafts())
+        super().__init__(scheduler, dialect, tracker)
         self.switch = switch
-        self.live = LiveIntake(scheduler, dialect, tracker, switch)
-        self.intake = self.live
+        self.intake = self.live = LiveIntake(scheduler, dialect, tracker, switch)
 
     def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self.switch, original, wrapper)

@@ -182,7 +182,7 @@ class Recorder:
         """True if the state can be read now. Counting deferred frees would mean reading tensors."""
         swa = self.dialect.swa
         return bool(self.pages) or not (
-            self.dialect.deferred() or (swa is not None and swa.deferred())
+            self.dialect.free.deferred() or (swa is not None and swa.deferred())
         )
 
     def _check(self) -> dict[str, Any]:
