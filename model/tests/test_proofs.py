@@ -161,7 +161,7 @@ _BREAKS = {
     "21875a-close-releases-running": "INV-ABSENT",
     "37502-parked-not-counted": "INV-SUM-FULL",
     "22790a-abort-drops-row": "INV-SUM-FULL",
-    "22897-no-trim": "INV-COVER",
+    "22897-no-trim": "INV-SLACK-STEP",
     "22900-trim-forgets-cursor": "INV-CURSOR",
     "2954-double-unpin": "INV-LOCK",
 }

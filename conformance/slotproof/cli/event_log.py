@@ -27,9 +27,3 @@ def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
                 recorded.stop()
                 if recorded.problem:
                     complain(recorded.problem)
-
-
-def stop_log(engine: Engine) -> None:
-    """End an engine's log. The engine continues without the log."""
-    if isinstance(engine, LoggedEngine):
-        engine.stop()

@@ -12,8 +12,9 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
 from slotproof.matrices import builds
-from slotproof.matrices.named_findings import SUFFIX, NamedFinding, load
+from slotproof.matrices.named_findings import NamedFinding, load
 from slotproof.matrices.table import Table, markdown, write
+from slotproof.search.folder import SUFFIX
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 

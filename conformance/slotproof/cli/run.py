@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from slotproof.cli import options
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.event_log import logged, stop_log
+from slotproof.cli.event_log import logged
 from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
 from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, Subject, built
 from slotproof.engines.registry import EngineSpec, is_ours
+from slotproof.logs.writer import LoggedEngine
 from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
 from slotproof.search import afresh, campaign, report
-from slotproof.search.campaign import Outcome, Progress, Subject
+from slotproof.search.campaign import Campaign, Outcome, Progress
 from slotproof.search.causes import Cause, causes
 from slotproof.search.cluster import cluster
 from slotproof.search.findings import Finding
@@ -93,8 +94,13 @@ def run(
         plan = plan.of(under_test.capabilities)
         with progress_bar(not as_json) as tell:
             searching = _journalled if everything else _short
-            workers = workers_of(under_test, wanted, jobs, ray)
-            outcome, ranked, patches = searching(under_test, wanted, plan, workers, folder, tell)
+            if ray is None:
+                workers = workers_for(under_test, wanted, jobs or 1)
+            else:
+                workers = cluster(ray, wanted, jobs, built(under_test).title)
+            with workers as started:
+                found = searching(under_test, wanted, plan, started, folder, tell)
+            outcome, ranked, patches = found
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary |= {"driver": _sign(under_test, wanted, outcome.trace), "patches": patches}
     lines: Iterator[str | Painted]
@@ -109,55 +115,36 @@ Searched = tuple[Outcome, list[Cause], str]
 """Outcome of a search, its causes, and the reason why patches were not tried, or ""."""
 
 
-def workers_of(
-    engine: Engine, spec: EngineSpec, jobs: int | None, ray: str | None
-) -> AbstractContextManager[Workers]:
-    """Return the workers of a search: this process, several processes, or a cluster."""
-    if ray is None:
-        return workers_for(engine, spec, jobs or 1)
-    return cluster(ray, spec, jobs, built(engine).title)
-
-
 def _short(
-    engine: Engine,
-    spec: EngineSpec,
-    plan: Plan,
-    workers: AbstractContextManager[Workers],
-    folder: Folder,
-    tell: Progress,
+    engine: Engine, spec: EngineSpec, plan: Plan, workers: Workers, folder: Folder, tell: Progress
 ) -> Searched:
     """Search until the first few findings are found."""
 
     def keep(findings: list[Finding]) -> None:
-        stop_log(engine)  # the log ends with the counterexample, before shrinking
+        if isinstance(engine, LoggedEngine):
+            engine.stop()  # the log ends with the counterexample, before shrinking
         folder.keep(findings)
 
-    with workers as started:
-        outcome = campaign.run(engine, spec.text, plan, tell, keep, started)
-        return _explained(outcome, spec, plan, folder, tell)[0]
+    outcome = campaign.run(engine, spec.text, plan, tell, keep, workers)
+    return _explained(outcome, spec, plan, folder, tell)[0]
 
 
 def _journalled(
-    engine: Engine,
-    spec: EngineSpec,
-    plan: Plan,
-    workers: AbstractContextManager[Workers],
-    folder: Folder,
-    tell: Progress,
+    engine: Engine, spec: EngineSpec, plan: Plan, workers: Workers, folder: Folder, tell: Progress
 ) -> Searched:
     """Search for all findings, with a journal to resume from."""
     path = folder.out / f"{spec.stem}-seed{plan.seed}{SUFFIX}"
     subject = Subject.of(engine, spec.text)
-    with ExitStack() as stack:
-        started = stack.enter_context(workers)
-        with writing(path, "--out"):
-            where = f"{spec.where} {spec.options}".strip()
-            journal = stack.enter_context(closing(Journal(path, Head.of(subject, where, plan))))
+    with writing(path, "--out"):
+        where = f"{spec.where} {spec.options}".strip()
+        journal = Journal(path, Head.of(subject, where, plan))
+    with closing(journal):
         if before := journal.run.examples:
             complain(f"{path}: resumes after {before} examples")
-        memory = Remembering(journal.run, started, journal)
+        memory = Remembering(journal.run, workers, journal)
         clock = Clock(plan.seconds, journal.run.taken)
-        outcome = campaign.search(subject, plan, memory, tell, folder.keep, clock=clock)
+        searching = Campaign(subject, plan, memory, tell, folder.keep, clock=clock)
+        outcome = searching.run()
         result, removed = _explained(outcome, spec, plan, folder, tell)
         if not (outcome.interrupted or outcome.unusable):
             if before:

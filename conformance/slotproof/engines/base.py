@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
@@ -145,13 +145,6 @@ class Capabilities:
         return None if reason is None else f"can't take this configuration: {reason}"
 
 
-def torch_missing(error: ModuleNotFoundError) -> Exception:
-    """Return the exception to raise if the reference engine can't be imported."""
-    if error.name != "torch":
-        return error
-    return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")
-
-
 def in_one_line(error: BaseException) -> str:
     r"""Return the type of an exception and the first line of its message.
 
@@ -205,13 +198,6 @@ class Engine(Protocol):
         """Release the engine. Never raises."""
 
 
-class Identified:
-    """An engine that can identify its build."""
-
-    identity: Callable[[], Build] | None = None
-    """Function that returns the build's identity. Its first call reads all files of the build."""
-
-
 def versioned(engine: Engine) -> str:
     """Return the engine's own name and version, in the form used in baselines."""
     return f"{engine.name} {engine.version}".strip()
@@ -226,6 +212,22 @@ def built(engine: Engine) -> Build:
 def named(argument: str, name: str, version: str, label: str = "") -> Build:
     """Return the identity of a build whose files were not read. The identity matches no release."""
     return Build(argument, name, version, "" if name in FAMILIES else None, label)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Build searched by a campaign."""
+
+    engine: str
+    """Name and version reported by the engine."""
+    spec: str
+    """The ``--engine`` argument, limited to the parts that traces store."""
+    build: Build
+    capabilities: Capabilities
+
+    @classmethod
+    def of(cls, engine: Engine, spec: str) -> Subject:
+        return cls(versioned(engine), spec, built(engine), engine.capabilities)
 
 
 def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:

@@ -11,10 +11,11 @@ import contextlib
 import json
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from slotproof.engines.base import Engine, EngineFailed, Identified, its_own_fault, miscounted
+from slotproof.engines.base import Engine, EngineFailed, its_own_fault, miscounted
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import RECOMPUTED
@@ -46,8 +47,11 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class TimedEngine(Identified):
+class TimedEngine:
     """Wrapper of an engine. A command that exceeds the time limit is a hang (INV-ALIVE.hang)."""
+
+    identity: Callable[[], Build] | None = None
+    """Function that returns the build's identity. Its first call reads all files of the build."""
 
     def __init__(self, engine: Engine, step_timeout: float) -> None:
         self.engine, self.step_timeout = engine, step_timeout

@@ -8,15 +8,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from slotproof.engines.base import (
-    Capabilities,
-    EngineFailed,
-    EngineUnusable,
-    Identified,
-    built,
-    miscounted,
-)
+from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable, built, miscounted
 from slotproof.engines.pipe import Pipe
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command, describe
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import HELLO, PROTOCOL, RECOMPUTED, REFUSAL, RESULT
@@ -61,12 +55,15 @@ def last_words(failure: EngineFailed) -> str:
     return (raised or plain)[:300]
 
 
-class ProcessEngine(Identified):
+class ProcessEngine:
     """An engine driven through the JSON lines of its driver.
 
     A driver that died or hung is started again at the next :meth:`reset`. A failure carries the
     driver's standard error since the driver's start. Times are in seconds.
     """
+
+    identity: Callable[[], Build] | None = None
+    """Function that returns the build's identity. Its first call reads all files of the build."""
 
     def __init__(
         self,

@@ -14,14 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Self
 
-from slotproof.engines.base import (
-    Capabilities,
-    Engine,
-    EngineUnusable,
-    in_one_line,
-    named,
-    torch_missing,
-)
+from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, named
 from slotproof.engines.checked import CheckedEngine, TimedEngine
 from slotproof.engines.identity import installed
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
@@ -329,6 +322,13 @@ class EngineSpec:
         if wrong is not None:
             raise EngineUnusable(f"{self.text} makes no engine: {wrong}")
         return CheckedEngine(engine, self.step_timeout)
+
+
+def torch_missing(error: ModuleNotFoundError) -> Exception:
+    """Return the exception to raise if the reference engine can't be imported."""
+    if error.name != "torch":
+        return error
+    return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")
 
 
 def patches_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:

@@ -16,18 +16,7 @@ from __future__ import annotations
 from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, REQUEST, SESSION, SLOT, Values
 from slotproof_model.evaluation.world import Constants, World
-from slotproof_model.spec.state import (
-    KINDS,
-    NO_ROW,
-    PHASES,
-    PLAIN,
-    RUNNING,
-    Pool,
-    Request,
-    Rows,
-    Session,
-    Slot,
-)
+from slotproof_model.spec.state import KINDS, NO_ROW, PHASES, Pool, Request, Rows, Session, Slot
 
 _NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
 _NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))
@@ -85,10 +74,11 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
 def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
     has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # without KV: no lock
     locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
-    kind = PLAIN if alone else KINDS[request["kind"]]
+    kind = KINDS["plain" if alone else request["kind"]]
     phase, prompt, output = PHASES[request["phase"]], request["prompt"], request["output"]
     row = _row_of(request, constants)
-    rounds = _rounds(row[1] - prompt - output) if constants.overlap and phase == RUNNING else 0
+    runs = constants.overlap and request["phase"] == "running"
+    rounds = _rounds(row[1] - prompt - output) if runs else 0
     return Request(kind, phase, prompt, output, output, rounds, *row, int(locked))
 
 

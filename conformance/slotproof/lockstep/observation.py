@@ -191,15 +191,6 @@ STATE = ("pools", "tree", "rows", "sessions", "slots", "requests")
 _DERIVED = ("shares", "owners", "broken", "lent_slots")
 
 
-def same_state(before: Snapshot, now: Snapshot) -> bool:
-    """Return True if two snapshots show the same state.
-
-    All values are compared, because an engine may change a value without reporting an event.
-    """
-    shown: tuple[Any, Any] = before, now
-    return all(shown[0][part] == shown[1][part] for part in STATE)
-
-
 class ObservationRecord(NamedTuple):
     """An observation without its Worlds, for reports. The Worlds change in the next iteration, and
     a run has thousands of iterations."""

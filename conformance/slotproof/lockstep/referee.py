@@ -14,7 +14,7 @@ from slotproof.engines.base import Capabilities, Engine, EngineFailed
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import CLOSES, Client
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.observation import Observation, ObservationRecord, Violation, same_state
+from slotproof.lockstep.observation import STATE, Observation, ObservationRecord, Violation
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.oracles.matches import WHOLE
 from slotproof.lockstep.published import Published
@@ -60,25 +60,11 @@ class Setup:
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
     """Oracles to ask. A crash is reported by the referee itself, without an oracle."""
 
-    def referee(
-        self,
-        engine: Engine,
-        coverage: Coverage | None = None,
-        passes: Callable[[Iteration], bool] = lambda _: False,
-    ) -> Referee:
-        """Return a referee for one example, with a fresh engine."""
-        return Referee(engine, self, coverage, passes)
-
     def choices(self, offered: Capabilities) -> Profile:
         """Return the named profile, or else the engine's own, adapted to the configuration."""
         if self.profile is not None:
             return profile_named(self.profile)
-        base = profile_named(offered.profile)
-        keeps = self.config.retract == "keep" and base.choices["retract_keeps"]
-        made: Any = {**base.choices, "retract_keeps": keeps}
-        for name in CHOSEN | {"aligned_reuse"}:
-            made[name] |= getattr(self.config, name)
-        return replace(base, base=base.name, says=made)
+        return adapted(offered.profile, self.config)
 
     def constants(self, offered: Capabilities, width: int | None = None) -> Constants:
         """Return the constants of the spec. ``width``: width of the engine's rows, if known."""
@@ -87,6 +73,16 @@ class Setup:
         # A width of slack asks for no published KV.
         spare = width if WHOLE in offered.not_observed else slack(config, offered)
         return Constants(config.page_size, width, config.window, choices, spare)
+
+
+def adapted(profile: str, config: EngineConfig) -> Profile:
+    """Return the profile with this name, adapted to the configuration."""
+    base = profile_named(profile)
+    keeps = config.retract == "keep" and base.choices["retract_keeps"]
+    made: Any = {**base.choices, "retract_keeps": keeps}
+    for name in CHOSEN | {"aligned_reuse"}:
+        made[name] |= getattr(config, name)
+    return replace(base, base=base.name, says=made)
 
 
 class OutOfTime(BaseException):
@@ -113,7 +109,7 @@ def play(
     """
     if stop():
         raise OutOfTime
-    referee = setup.referee(engine, passes=passes)
+    referee = Referee(engine, setup, passes=passes)
     for command in commands:
         if stop():
             raise OutOfTime
@@ -172,7 +168,7 @@ class Referee:
         that passed :func:`~slotproof.protocol.snapshot.nonsense`.
 
         >>> from slotproof.engines.reference import InProcessEngine
-        >>> referee = Setup(EngineConfig()).referee(InProcessEngine())
+        >>> referee = Referee(InProcessEngine(), Setup(EngineConfig()))
         >>> referee.do({"do": "open", "session": "s1"}), referee.do({"do": "step", "n": 1})
         ([], [])
         """
@@ -225,7 +221,9 @@ class Referee:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         last = self.last if self.last is not None and self.last.world is before else None
-        still = last is not None and same_state(self.snapshot, snapshot)
+        # All values are compared, because an engine may change a value without reporting an event.
+        shown: tuple[Any, Any] = self.snapshot, snapshot
+        still = last is not None and all(shown[0][part] == shown[1][part] for part in STATE)
         # Without events the spec's World stays. An unchanged snapshot has the same World.
         idle = still and not snapshot.get("events")
         after = before if idle else abstract(snapshot, self.constants)

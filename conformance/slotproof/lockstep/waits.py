@@ -33,7 +33,8 @@ def cause(seen: Observation) -> tuple[str, str, str]:
 
     Later requests may only be queued, so the first request that lacks a resource is preferred.
     """
-    waiting = [rid for rid, request in seen.snapshot["requests"].items() if _waits(request)]
+    requests = seen.snapshot["requests"].items()
+    waiting = [rid for rid, request in requests if request["phase"] == "waiting"]
     causes = [(rid, *_cause(seen, rid)) for rid in waiting]
     return next((reason for reason in causes if not reason[1].endswith("-reserve")), causes[0])
 
@@ -51,11 +52,6 @@ def idle(seen: Observation, sid: str) -> bool:
     return not busy and sid not in turns
 
 
-def all_wait(seen: Observation) -> bool:
-    """Return True if every request waits."""
-    return all(map(_waits, seen.snapshot["requests"].values()))
-
-
 def tail(config: EngineConfig) -> int:
     """Return the number of tokens that a decoding round may allocate beyond the next token. The
     number includes drafts, and with overlap scheduling also the round in flight."""
@@ -71,10 +67,6 @@ def slack(config: EngineConfig, offered: Capabilities) -> int:
     page = config.page_size
     branch = config.draft if config.topk == 1 else -(-(config.draft + page - 1) // page) * page
     return 2 * max(config.topk * branch, config.draft + 1) + page - 1
-
-
-def _waits(request: RequestView) -> bool:
-    return request["phase"] == "waiting"
 
 
 def _cause(seen: Observation, rid: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from slotproof.engines.base import Engine, EngineFailed, Identified, built
+from slotproof.engines.base import Engine, EngineFailed, built
 from slotproof.logs.lines import VERSION
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
@@ -16,7 +16,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.support.files import open_stream
 
 
-class LoggedEngine(Identified):
+class LoggedEngine:
     """Engine wrapper that writes a log of the engine's run.
 
     A line is written once the engine's answer is complete, so an interrupt loses at most the last

@@ -17,10 +17,9 @@ from slotproof.lockstep.referee import Iteration, play
 from slotproof.matrices.table import Cell
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.search.findings import lead, mark
+from slotproof.search.folder import SUFFIX
 from slotproof.support.files import slug
 from slotproof.traces import itf
-
-SUFFIX = ".itf.json"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ Command: TypeAlias = dict[str, Any]
 """Command as a dictionary, with the fields of a type in ``_TYPES``."""
 
 Tokens = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
-Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
-"""Token ID. slotproof never sends 0, but recorded requests of a live server may contain 0."""
-TokenIds = Annotated[list[Token], FailFast()]
+TokenIds = Annotated[list[Tokens], FailFast()]
+"""Token IDs. slotproof never sends 0, but recorded requests of a live server may contain 0."""
 
 _TYPES: dict[str, dict[str, Any]] = {
     "open": {"session": Name},

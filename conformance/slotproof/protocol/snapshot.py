@@ -23,6 +23,7 @@ Sequence = Strict(False)
 Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
 """Event: transition, session, request, parameters. In JSON, an event is a list of four items."""
 Pair = Annotated[tuple[Int, Int], Sequence]
+Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 PoolName = Literal["full", "swa"]
 PoolKey = Annotated[str, Field(pattern="^(full|swa)$")]
@@ -113,11 +114,6 @@ class RequestView(KVView):
     output: Count
 
 
-Sessions = Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
-Slots = Annotated[dict[Name, SlotView], Field(max_length=bounds.ACTORS)]
-Requests = Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
-
-
 @shape
 class Figures(TypedDict):
     """Numbers of tokens in a pool, as the engine's own check last computed them."""
@@ -141,7 +137,7 @@ class CheckerView(TypedDict):
     verdict: Literal["ok", "leak", "crash", "off"]
     message: Text
     held_rows: NotRequired[Int]
-    counted: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]]
+    counted: NotRequired[Names]
     logged: NotRequired[Count]
     kept: NotRequired[Count]
 
@@ -170,11 +166,7 @@ class Finish(TypedDict):
 
 Message = Annotated[Answered | Finish, Field(discriminator="type")]
 """Message to a client."""
-Messages = Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
-Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
-
-Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 
 @shape
@@ -196,16 +188,16 @@ class Ended(TypedDict):
 class Snapshot(TypedDict):
     iter: Count
     consumed: Count
-    messages: Messages
+    messages: Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
     pools: Annotated[dict[str, PoolView], GetPydanticSchema(lambda _, of: of(pools_of(PoolView)))]
     tree: dict[PoolKey, Pairs]
     rows: RowsView
-    sessions: Sessions
-    slots: Slots
-    requests: Requests
+    sessions: Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
+    slots: Annotated[dict[Name, SlotView], Field(max_length=bounds.ACTORS)]
+    requests: Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
     ended: NotRequired[Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]]
     checker: CheckerView
-    events: NotRequired[Events]
+    events: NotRequired[Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]]
     content: NotRequired[dict[str, Pairs]]
     reusable: NotRequired[dict[PoolKey, Ints]]
     lookup: NotRequired[dict[PoolKey, Lookup]]

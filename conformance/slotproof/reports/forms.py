@@ -18,28 +18,22 @@ from slotproof.support.markup import templates
 from slotproof.traces import itf
 from slotproof.traces.itf import BadTrace, NoForm
 
-FORMS: Mapping[str, Callable[[View, str], str]] = {
-    "text": lambda view, path: text.render(view.trace, path),
-    "markdown": pages.markdown,
-    "html": pages.html,
-    "pytest": lambda view, _: scripted.render(view.trace),
-    "issue": lambda view, _: issue.render(view),
-    "script": lambda view, _: alone.render(view),
+FORMS: Mapping[str, tuple[str, Callable[[View, str], str]]] = {
+    "text": (".txt", lambda view, path: text.render(view.trace, path)),
+    "markdown": (".md", pages.markdown),
+    "html": (".html", pages.html),
+    "pytest": (".py", lambda view, _: scripted.render(view.trace)),
+    "issue": (".issue.md", lambda view, _: issue.render(view)),
+    "script": (".alone.py", lambda view, _: alone.render(view)),
 }
-ENDINGS = {
-    "text": ".txt",
-    "markdown": ".md",
-    "html": ".html",
-    "pytest": ".py",
-    "issue": ".issue.md",
-    "script": ".alone.py",
-}
+"""File ending of each form, and the function that makes the form."""
+ENDINGS = {name: ending for name, (ending, _) in FORMS.items()}
 
 
 def form(name: str, trace: Trace, path: str) -> str:
     """Return the trace in one form. Raises :class:`BadTrace` if the trace has impossible values,
     and :class:`NoForm` if the form does not exist for the trace."""
-    return made(FORMS[name], trace, path, name)
+    return made(FORMS[name][1], trace, path, name)
 
 
 def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str) -> str:

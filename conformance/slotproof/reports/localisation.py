@@ -25,7 +25,6 @@ MOST = 3
 """Maximum number of suspects in a report."""
 
 DIFFERS = "the answer differs from the answer of a run without a cache"
-_POOLS = ("full.", "swa.")
 
 Event = dict[str, Any]
 
@@ -167,7 +166,7 @@ def _writes(event: Event, name: str) -> bool:
 def _moves(event: Event) -> bool:
     """Return True if the event moves memory, or takes or releases a lock."""
     effect = TRANSITIONS[event["transition"]].full_effect
-    return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
+    return any(name.startswith(("full.", "swa.")) or name.endswith(".locked") for name in effect)
 
 
 def _fills(event: Event) -> bool:

@@ -6,8 +6,8 @@ A trace is untrusted, so the template escapes every line with ``plain``.
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator, Sequence
+from textwrap import TextWrapper
 
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
@@ -26,6 +26,7 @@ from slotproof.traces.record import Record, Row
 
 SAID = 12
 """Maximum number of output lines to show from a failed driver. The trace file has more lines."""
+_LINES = TextWrapper(95, " " * 7, " " * 7, break_long_words=False, break_on_hyphens=False)
 
 
 def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -> str:
@@ -125,14 +126,7 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
     for number, row in enumerate(rows, before + 1):
         yield f"{number:>3}  {describe(row.command)}"
         if row.transitions:
-            yield from textwrap.wrap(
-                " ".join(row.transitions),
-                width=95,
-                initial_indent=" " * 7,
-                subsequent_indent=" " * 7,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            yield from _LINES.wrap(" ".join(row.transitions))
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"

@@ -6,11 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import (
-    no_info_plain_validator_function,
-    plain_serializer_function_ser_schema,
-)
+from pydantic_core import CoreSchema, core_schema
 
 from slotproof.reports import pages, text
 from slotproof.reports.view import View
@@ -42,8 +38,8 @@ class Trace(Record):
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: Any) -> CoreSchema:
         """Return a schema that writes a trace in JSON as its ITF document."""
-        written = plain_serializer_function_ser_schema(itf.to_itf)
-        return no_info_plain_validator_function(from_itf, serialization=written)
+        written = core_schema.plain_serializer_function_ser_schema(itf.to_itf)
+        return core_schema.no_info_plain_validator_function(from_itf, serialization=written)
 
     def _repr_html_(self) -> str:
         """Return the HTML page in an iframe, isolated from the notebook's styles and scripts."""

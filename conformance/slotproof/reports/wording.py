@@ -239,7 +239,6 @@ GUARDS: Mapping[str, str] = {
     "busy": "a turn of the session is in flight",
     "busy T-REJECT": "a turn of the session is in flight, or the session is closing",
     "closed": "the session is not open, and no request exists for it",
-    "covered": "the request has no KV beyond its known tokens",
     "covered T-ABORT-WAITING": "the slot has no KV beyond the history",
     "covered T-DOOM": "the slot has no KV beyond the history",
     "d": "the number of newly allocated positions is not negative",

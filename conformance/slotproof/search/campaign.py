@@ -12,18 +12,11 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 
-from slotproof.engines.base import (
-    Capabilities,
-    Engine,
-    EngineFailed,
-    EngineUnusable,
-    built,
-    versioned,
-)
+from slotproof.engines.base import Capabilities, Engine, EngineFailed, EngineUnusable, Subject
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
@@ -46,22 +39,6 @@ LATE = 120.0
 REPLAYS, PER_EXAMPLE = 2000, 4
 """Limit on replays for shrinking all findings: the larger of ``REPLAYS`` and ``PER_EXAMPLE`` times
 the number of planned examples. Four replays run about as many commands as one example."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Build searched by a campaign."""
-
-    engine: str
-    """Name and version reported by the engine."""
-    spec: str
-    """The ``--engine`` argument, limited to the parts that traces store."""
-    build: Build
-    capabilities: Capabilities
-
-    @classmethod
-    def of(cls, engine: Engine, spec: str) -> Subject:
-        return cls(versioned(engine), spec, built(engine), engine.capabilities)
 
 
 @dataclass(frozen=True)
@@ -160,13 +137,6 @@ class Collected:
         if small.id not in self.found and small.id not in self.accepted:
             self.pending[small.id] = small
 
-    def shrunk(self, findings: Sequence[Finding], smaller: Iterable[Finding]) -> None:
-        """End a round: add the shrunk findings, and drop the pending findings."""
-        for small in smaller:
-            self.add(small)
-        if findings:
-            self.pending.clear()
-
     def add(self, small: Finding) -> None:
         """Add a finding. Of two with one identity, a minimal trace wins, then the shorter trace."""
         self.known.append(small.mark)
@@ -183,9 +153,9 @@ class Collected:
         self.pending |= {name: self.found.pop(name) for name in again}
         return again
 
-    def settle(self) -> None:
-        """End the search: add the pending findings without shrinking them."""
-        for finding in self.pending.values():
+    def settle(self, findings: Iterable[Finding]) -> None:
+        """End a round or the search: add these findings, and drop the pending findings."""
+        for finding in findings:
             self.add(finding)
         self.pending.clear()
 
@@ -223,7 +193,6 @@ def run(
     keep: Callable[[list[Finding]], None] = lambda _: None,
     workers: Workers | None = None,
     accepted: AcceptedFindings | None = None,
-    clock: Clock | None = None,
 ) -> Outcome:
     """Run the plan. Ctrl-C or the time limit ends the search and returns the result so far.
 
@@ -238,37 +207,24 @@ def run(
     >>> trace.violations[0].clause, len(trace.commands)
     ('INV-SUM-FULL.reported', 5)
     """
-    known = accepted or AcceptedFindings()
     subject = Subject.of(engine, spec)
-    return search(subject, plan, workers or Here(engine), progress, keep, known, clock)
+    return Campaign(subject, plan, workers or Here(engine), progress, keep, accepted).run()
 
 
-def search(
-    subject: Subject,
-    plan: Plan,
-    workers: Workers,
-    progress: Progress = lambda *_: None,
-    keep: Callable[[list[Finding]], None] = lambda _: None,
-    accepted: AcceptedFindings | None = None,
-    clock: Clock | None = None,
-) -> Outcome:
-    """Run the plan with workers that hold the engine. ``clock``: clock of a resumed campaign."""
-    known, now = accepted or AcceptedFindings(), clock or Clock(plan.seconds)
-    return _Campaign(subject, plan, workers, known, keep, progress, now).run()
+class Campaign:
+    """A campaign whose workers hold the engine. ``clock``: clock of a resumed campaign."""
 
-
-class _Campaign:
     def __init__(
         self,
         subject: Subject,
         plan: Plan,
         workers: Workers,
-        accepted: AcceptedFindings,
-        keep: Callable[[list[Finding]], None],
-        progress: Progress,
-        clock: Clock,
+        progress: Progress = lambda *_: None,
+        keep: Callable[[list[Finding]], None] = lambda _: None,
+        accepted: AcceptedFindings | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.plan, self.workers, self.accepted = plan, workers, accepted
+        self.plan, self.workers, self.accepted = plan, workers, accepted or AcceptedFindings()
         self.few = plan.distinct is not None
         self.keep, self.progress = keep, progress
         profile = plan.profile or subject.capabilities.profile
@@ -288,12 +244,12 @@ class _Campaign:
             )
             for name, config in possible(subject.capabilities, plan, self.outcome).items()
         }
-        self.clock = clock
+        self.clock = clock or Clock(plan.seconds)
         self.schedule = Schedule(plan, list(self.blanks))
         self.outcome.planned = self.schedule.planned
         self.until = math.inf
         """Time at which searching ends in this round."""
-        self.findings = Collected(accepted.ids)
+        self.findings = Collected(self.accepted.ids)
         self.waiting: list[Finding] = []
         """Findings to shrink once every configuration has run its ``FLOOR`` examples."""
 
@@ -319,7 +275,7 @@ class _Campaign:
                 outcome.unusable = str(problem)  # The findings so far are still reported.
             outcome.interrupted |= interrupts.arrived()
         outcome.out_of_time |= self.out_of_time()
-        self.findings.settle()
+        self.findings.settle(self.findings.pending.values())
         outcome.accepted |= self.findings.met
         outcome.findings = self.findings.all()
         outcome.seconds = self.clock.taken()
@@ -398,15 +354,11 @@ class _Campaign:
         if findings and outcome.first is None:
             outcome.first = outcome.coverage.commands, outcome.examples, self.clock.taken()
         self.waiting += findings
-        if not self.below():
+        if self.waiting and not self.below():
             self.shrink(self.waiting)
-        outcome.points.append(self.point(outcome.coverage.size > before))
+        seconds, size, found = self.clock.taken(), outcome.coverage.size, self.findings.found
+        outcome.points.append(Point(seconds, outcome.examples, size, len(found), size > before))
         return [result.rest for result in results]
-
-    def point(self, new: bool) -> Point:
-        outcome, known = self.outcome, self.findings.found
-        seconds = self.clock.taken()
-        return Point(seconds, outcome.examples, outcome.coverage.size, len(known), new)
 
     def saw(self, finding: Finding) -> None:
         """Store a finding at once, so that it is never lost."""
@@ -437,14 +389,13 @@ class _Campaign:
         results = self.workers.map(tasks, shorter, self.stop)
         self.outcome.replays += sum(result.replays for result in results)
         smaller = chain.from_iterable(result.smaller for result in results)
-        self.findings.shrunk(findings, filter(None, smaller))
-        if findings:
-            self.keep(self.findings.all())
+        self.findings.settle(filter(None, smaller))
+        self.keep(self.findings.all())
 
     def share(self, count: int) -> int:
         """Return the limit of replays for each of ``count`` findings. Until the last batch is
         searched, half of the remaining replays are reserved for later rounds."""
-        if self.few or self.plan.examples is None or not count:
+        if self.few or self.plan.examples is None:
             return self.plan.shrink
         most = max(REPLAYS, PER_EXAMPLE * self.plan.examples) - self.outcome.replays
         return max(0, min(self.plan.shrink, most // count // (1 if self.schedule.done else 2)))

@@ -143,7 +143,9 @@ def compare(
     if base is not None and before is not None:
         against(base, spec, before.gate.build.title, head, folder, named("base"))
     confirm(spec, head, folder, of_head)
-    by_patches(spec, head, before is not None, of_head)
+    if not (interrupts.arrived() or all(judgement.group for judgement in head.judged)):
+        trials = Trials(spec, part.plan.seconds, lambda done, all_: of_head("patches", done, all_))
+        head.judged = head.gate.try_patches(head.judged, trials, on_base=before is not None)
     for target, looked in zip(folders, (head, before), strict=True):
         target.stay += [judgement.finding for judgement in looked.judged] if looked else []
     return Compared(part, head, before)
@@ -184,12 +186,7 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
 
 
 def against(
-    base: EngineSpec,
-    spec: EngineSpec,
-    name: str,
-    head: Looked,
-    folder: Folder,
-    tell: Progress = lambda *_: None,
+    base: EngineSpec, spec: EngineSpec, name: str, head: Looked, folder: Folder, tell: Progress
 ) -> None:
     """Replay the head's new and unjudged findings on the base. Accept findings that the base
     reproduces. The changes in the head, ``spec``, cause all other findings."""
@@ -206,15 +203,6 @@ def against(
         old, new = base.package(), spec.package()
         if old and new and engine.capabilities == head.gate.engine.capabilities:
             head.gate.method = changed_method(old, new)
-
-
-def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) -> None:
-    """Try patches of known bugs on findings without a group. ``on_base``: the gate has a base."""
-    if interrupts.arrived() or all(judgement.group for judgement in looked.judged):
-        return
-    gate = looked.gate
-    trials = Trials(spec, gate.plan.seconds, lambda done, count: tell("patches", done, count))
-    looked.judged = gate.try_patches(looked.judged, trials, on_base)
 
 
 def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:

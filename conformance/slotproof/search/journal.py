@@ -26,14 +26,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from slotproof.engines.base import Subject
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.shapes import misfit_of
-from slotproof.search.campaign import Outcome, Subject, search
+from slotproof.search.campaign import Campaign, Outcome
 from slotproof.search.examples import Search, Searched
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Clock, Plan, Stop
 from slotproof.search.shrinking import Shrunk
-from slotproof.search.workers import Done, Event, R, Task, Workers, no_matter
+from slotproof.search.workers import Done, Event, R, Task, Workers
 from slotproof.support import bounds, interrupts, sources
 from slotproof_model.spec.profiles import profile_named
 
@@ -96,12 +97,6 @@ class TaskLine:
     kind: Literal["task"] = "task"
 
     @property
-    def is_idle(self) -> bool:
-        """True if no time was left to run even one example of the batch."""
-        result = self.result
-        return isinstance(result, Searched) and result.rest is not None and not result.examples
-
-    @property
     def findings(self) -> list[Finding]:
         result = self.result
         findings = result.smaller if isinstance(result, Shrunk) else result.findings
@@ -156,7 +151,8 @@ class Run:
         if problem := self.head.subject.capabilities.senseless():
             raise ValueError(problem)
         memory = Remembering(self)
-        outcome = search(self.head.subject, self.head.plan, memory, clock=_Told(memory))
+        told = Campaign(self.head.subject, self.head.plan, memory, clock=_Told(memory))
+        outcome = told.run()
         outcome.seconds, outcome.out_of_time = self.taken, False
         outcome.interrupted = self.end is None
         if self.end is not None:
@@ -178,15 +174,19 @@ class Remembering:
         """Campaign time of the last journal line used, in seconds."""
 
     def map(
-        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
+        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = lambda *_: None
     ) -> list[R]:
         """Return results in the order of the tasks."""
         results: dict[int, Any] = {}
         for number, task in enumerate(tasks):
             if (line := self.done.get(task.key)) is not None:
-                results[number], self.at = _result_of(line, task), max(self.at, line.at)
-                if line.is_idle:
-                    del self.done[task.key]  # The rest of the batch must still be run.
+                if isinstance(task, Search) != isinstance(line.result, Searched):
+                    text = f"the line {line.key} has the result of a different kind of task"
+                    raise ValueError(text)
+                results[number], self.at = line.result, max(self.at, line.at)
+                seen = line.result
+                if isinstance(seen, Searched) and seen.rest is not None and not seen.examples:
+                    del self.done[task.key]  # No example was run: the batch must still be run.
                 told: list[Finding | int] = [*line.findings, line.told]
                 for what in told:
                     event(number, what)
@@ -215,15 +215,6 @@ class Remembering:
             done(numbers[index], result)
 
         return self.workers.map(tasks, tell, stop, finished)
-
-    def close(self) -> None:
-        """Do nothing: the owner of the workers closes them."""
-
-
-def _result_of(line: TaskLine, task: Any) -> Any:
-    if isinstance(task, Search) != isinstance(line.result, Searched):
-        raise ValueError(f"the line {line.key} has the result of a different kind of task")
-    return line.result
 
 
 def _nothing(task: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.coverage import Coverage, total
+from slotproof.lockstep.referee import adapted
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
@@ -19,7 +20,7 @@ from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import labelled
 from slotproof_model.bugs.museum import EXHIBITS
 from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
-from slotproof_model.spec.profiles import Choices, profile_named
+from slotproof_model.spec.profiles import Choices
 from slotproof_model.spec.transitions import TRANSITIONS
 
 MARGIN = 1.1
@@ -30,22 +31,13 @@ NAMED = 3
 _NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
     ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
     "chunked prefill": ("chunked prefill", lambda config, _: config.chunk > 0),
-    ("config.overlap", True): ("overlap=true", lambda config, of: config.overlap or of["overlap"]),
-    ("config.overlap", False): (
-        "overlap=false",
-        lambda config, of: not (config.overlap or of["overlap"]),
-    ),
-    ("config.retract_keeps", True): (
-        "retract=keep",
-        lambda config, of: config.retract == "keep" and of["retract_keeps"],
-    ),
-    ("config.retract_keeps", False): (
-        "retract=wipe",
-        lambda config, of: config.retract == "wipe" or not of["retract_keeps"],
-    ),
+    ("config.overlap", True): ("overlap=true", lambda _, of: of["overlap"]),
+    ("config.overlap", False): ("overlap=false", lambda _, of: not of["overlap"]),
+    ("config.retract_keeps", True): ("retract=keep", lambda _, of: of["retract_keeps"]),
+    ("config.retract_keeps", False): ("retract=wipe", lambda _, of: not of["retract_keeps"]),
 }
 """Description and test of each condition that a transition needs. A test gets a configuration and
-the choices of the engine's profile."""
+the choices of the engine's profile in this configuration."""
 
 
 def impossible(
@@ -53,14 +45,14 @@ def impossible(
 ) -> dict[str, str]:
     """Return the transitions that no configuration of the plan allows under this profile, each with
     the condition that is not met."""
-    of = profile_named(profile).choices
+    choices = [(config, adapted(profile, config).choices) for config in configs]
     return {
         name: words
         for need, (words, possible) in _NEEDS.items()
         for name, transition in TRANSITIONS.items()
         if name in transitions
         and need in (*transition.choices.items(), transition.needs)
-        and not any(possible(config, of) for config in configs)
+        and not any(possible(config, of) for config, of in choices)
     }
 
 
@@ -108,7 +100,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "unearned": unearned,
         "unusable": outcome.unusable or None,
         **reached,
-        "clients": clients(coverage),
+        "clients": {of: dict(n.most_common()) for of, n in sorted(coverage.reached.items())},
         "modes": {
             mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
             for mode in dict.fromkeys(config.mode for config in configs.values())
@@ -181,12 +173,6 @@ WANTED = {
     ("aborted", "decoding"): "no request was aborted while decoding",
 }
 """Events needed before a run may report conformance. Each has a message for its absence."""
-
-
-def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
-    """Return counts of commands, of answers, and of pairs of transitions on the same session. The
-    most frequent entries come first."""
-    return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
 def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> Iterator[str]:
@@ -323,16 +309,6 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
         yield labelled("", f"{text}: {', '.join(names)}")
 
 
-def _first(report: dict[str, Any]) -> Iterator[str]:
-    """Yield lines with the number of commands up to the first finding, and of extra replays."""
-    if first := report["up_to_the_first"]:
-        yield labelled(
-            "", f"{first['commands']} in {first['examples']} examples up to the first finding"
-        )
-    if report["replays"]:
-        yield labelled("", f"{report['replays']} more replays for shrinking")
-
-
 def text(report: dict[str, Any]) -> Iterator[str]:
     """Yield the summary as text, line by line."""
     transitions, guards = report["transitions"], report["guards"]
@@ -349,7 +325,11 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         f"{report['commands']} in {report['examples']} examples, "
         f"{report['iterations']} iterations; {report['commands_per_second']} per second",
     )
-    yield from _first(report)
+    if first := report["up_to_the_first"]:
+        examples = f"{first['examples']} examples up to the first finding"
+        yield labelled("", f"{first['commands']} in {examples}")
+    if report["replays"]:
+        yield labelled("", f"{report['replays']} more replays for shrinking")
     yield from _examples(report)
     if report["unusable"]:
         yield labelled("ended early", report["unusable"])

@@ -13,22 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
-from slotproof.search.drawing import (
-    SESSIONS,
-    Again,
-    Chosen,
-    Limit,
-    Prompt,
-    chosen,
-    conversations,
-    draft_sizes,
-    families,
-    lengths,
-    new_tokens,
-    prompts,
-    repeats,
-    sessions,
-)
+from slotproof.search import drawing
+from slotproof.search.drawing import Again, Chosen, Limit, Prompt, chosen, prompts
 from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
@@ -49,8 +35,8 @@ def machine_for(
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = integers(1, width + 2)  # A decoding round yields at most draft + 1 tokens.
-    long = lengths(config.page_size)
-    limits = sorted({config.timeout_of(session) for session in SESSIONS})
+    long = drawing.lengths(config.page_size)
+    limits = sorted({config.timeout_of(session) for session in drawing.SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
 
     events = ["turn", "plain", "abort", "open", "close", "tick", *(["accept"] if rounds else [])]
@@ -64,10 +50,7 @@ def machine_for(
 
         @initialize()
         def begin(self) -> None:
-            self.first()
-
-        def teardown(self) -> None:
-            self.last()
+            self.do({"do": "open", "session": "s1"})
 
         def whole(self, session: str, prompt: Prompt, new: int) -> None:
             self.submit(session, prompt, new)
@@ -78,15 +61,15 @@ def machine_for(
             rid = self.sent[-1]
             self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
 
-        @rule(session=sessions)
+        @rule(session=drawing.sessions)
         def open(self, session: str) -> None:
             self.do({"do": "open", "session": session})
 
-        @rule(who=chosen, prompt=prompts(long, families), new=new_tokens)
+        @rule(who=chosen, prompt=prompts(long, drawing.families), new=drawing.new_tokens)
         def turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.submit(self.of(who), prompt, new)
 
-        @rule(who=chosen, prompt=prompts(integers(0, 6), just(0)), new=new_tokens)
+        @rule(who=chosen, prompt=prompts(integers(0, 6), just(0)), new=drawing.new_tokens)
         def turn_and_step(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.submit(self.of(who), prompt, new)
             self.step()
@@ -107,7 +90,7 @@ def machine_for(
         @rule(
             who=one_of(chosen, just(None)),
             length=long,
-            again=repeats,
+            again=drawing.repeats,
             then=sampled_from(["", "", "", "retract"]),
         )
         def turn_with_stop(self, who: Chosen | None, length: int, again: Again, then: str) -> None:
@@ -131,7 +114,7 @@ def machine_for(
         def conversation_again(self, who: Chosen, back: int) -> None:
             """Repeat two earlier turns. The first turn gets stop tokens found only in the second
             turn's answer. These tokens must not stop the second turn."""
-            if not (known := conversations(self.texts())):
+            if not (known := drawing.conversations(self.texts())):
                 for length in (2, 1):
                     self.whole(self.of(who), Prompt(1, length), 3)
                 return
@@ -147,7 +130,7 @@ def machine_for(
                 self.send(session, past, then.prompt[len(past) :], len(then.answer), [])
                 self.step(len(then.answer) + 2)
 
-        @rule(prompt=prompts(long, families), new=new_tokens)
+        @rule(prompt=prompts(long, drawing.families), new=drawing.new_tokens)
         def plain(self, prompt: Prompt, new: int) -> None:
             self.submit(None, prompt, new)
 
@@ -214,7 +197,7 @@ def machine_for(
         def abort_unknown(self) -> None:
             self.do({"do": "abort", "rid": "nobody"})
 
-        @rule(session=sessions)
+        @rule(session=drawing.sessions)
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
@@ -255,8 +238,8 @@ def machine_for(
 
         @rule(
             who=one_of(chosen, just(None)),
-            prompt=prompts(long, families),
-            new=new_tokens,
+            prompt=prompts(long, drawing.families),
+            new=drawing.new_tokens,
             before=integers(0, 4),
             one=sampled_from(events),
             between=integers(0, 2),
@@ -327,12 +310,12 @@ def machine_for(
             self.step()
 
         @precondition(lambda self: drafts and bool(self.sent))
-        @rule(more=draft_sizes)
+        @rule(more=drawing.draft_sizes)
         def draft_last(self, more: tuple[int, int]) -> None:
             self.draft(*more)
 
         @precondition(lambda _: drafts)
-        @rule(who=chosen, length=integers(1, 8), new=integers(1, 4), more=draft_sizes)
+        @rule(who=chosen, length=integers(1, 8), new=integers(1, 4), more=drawing.draft_sizes)
         def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
             self.submit(self.of(who), Prompt(1, length), new)
             self.draft(*more)
@@ -344,11 +327,41 @@ def machine_for(
                 self.do({"do": name})
 
     # A rule that never applies would make all other rules rarer.
-    clients = pausing(Clients, offered) if config.pause_retracts else Clients
+    clients: type[Any] = Clients
+    if config.pause_retracts:  # A pause sends running requests back to waiting.
+
+        class Pausing(Clients):
+            @precondition(lambda _: {"pause", "continue"} <= {*offered})
+            @rule(
+                who=chosen,
+                prompt=prompts(integers(1, 12), just(1)),
+                new=integers(1, 8),
+                steps=integers(1, 4),
+                then=sampled_from(["", "abort", "close", "reject", "plain"]),
+            )
+            def turn_and_pause(
+                self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
+            ) -> None:
+                session = self.of(who)
+                self.submit(session, prompt, new)
+                rid = self.sent[-1]
+                self.step(steps)
+                self.do({"do": "pause"})
+                self.step()
+                if then == "abort":
+                    self.do({"do": "abort", "rid": rid})
+                elif then == "close":
+                    self.do({"do": "close", "session": session})
+                elif then:
+                    self.submit(session if then == "reject" else None, Prompt(0, 2), new)
+                self.do({"do": "continue"})
+                self.step(new + 2)
+
+        clients = Pausing
     if not rounds:
         return clients
 
-    class Speculating(clients):  # type: ignore[valid-type,misc]
+    class Speculating(clients):  # type: ignore[misc]
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
@@ -385,36 +398,3 @@ def machine_for(
             self.step()
 
     return Speculating
-
-
-def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
-    """Add a rule for engines whose pause sends running requests back to waiting."""
-
-    class Pausing(clients):  # type: ignore[misc]
-        @precondition(lambda _: {"pause", "continue"} <= {*offered})
-        @rule(
-            who=chosen,
-            prompt=prompts(integers(1, 12), just(1)),
-            new=integers(1, 8),
-            steps=integers(1, 4),
-            then=sampled_from(["", "abort", "close", "reject", "plain"]),
-        )
-        def turn_and_pause(
-            self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
-        ) -> None:
-            session = self.of(who)
-            self.submit(session, prompt, new)
-            rid = self.sent[-1]
-            self.step(steps)
-            self.do({"do": "pause"})
-            self.step()
-            if then == "abort":
-                self.do({"do": "abort", "rid": rid})
-            elif then == "close":
-                self.do({"do": "close", "session": session})
-            elif then:
-                self.submit(session if then == "reject" else None, Prompt(0, 2), new)
-            self.do({"do": "continue"})
-            self.step(new + 2)
-
-    return Pausing

@@ -92,11 +92,7 @@ class Sender:
             if self.host.saw(self.referee, violations):
                 raise Leave
 
-    def first(self) -> None:
-        """Send the first command of every example."""
-        self.do({"do": "open", "session": "s1"})
-
-    def last(self) -> None:
+    def teardown(self) -> None:
         """Send the last commands of every example, unless a violation or an error came first."""
         try:
             if self.referee is not None and not (self.broken or self.torn):

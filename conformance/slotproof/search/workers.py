@@ -40,10 +40,6 @@ class Task(Protocol[R_co]):
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> R_co: ...
 
 
-def no_matter(number: int, result: Any) -> None:
-    """Ignore a finished task, for callers that need only the complete list of results."""
-
-
 class Workers(Protocol):
     """Runner of tasks. ``jobs`` tasks run at once."""
 
@@ -56,9 +52,6 @@ class Workers(Protocol):
     def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
         """Return results in the order of the tasks. Raises the exception of a failed task."""
 
-    def close(self) -> None:
-        """End everything started for the workers."""
-
 
 class Here:
     """Worker in this process. Tasks run in order on the process's engine."""
@@ -69,7 +62,7 @@ class Here:
         self.engine = engine
 
     def map(
-        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
+        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = lambda *_: None
     ) -> list[R]:
         """Return results in the order of the tasks."""
         results: list[R] = []
@@ -112,7 +105,7 @@ class Elsewhere:
         raise NotImplementedError
 
     def map(
-        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
+        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = lambda *_: None
     ) -> list[R]:
         """Return results in the order of the tasks. Raises the exception of a failed task."""
         self._call += 1

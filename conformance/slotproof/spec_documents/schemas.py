@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from slotproof.logs import lines
-from slotproof.protocol import messages
 from slotproof.protocol.commands import COMMAND
 from slotproof.protocol.config import CONFIG
+from slotproof.protocol.messages import ANSWER, HELLO, RECOMPUTED, REQUEST
 from slotproof.protocol.shapes import Shape
 from slotproof.protocol.snapshot import SNAPSHOTS
 from slotproof.search.baseline import BASELINE
@@ -26,15 +26,7 @@ def schemas(mark: str) -> dict[str, str]:
     >>> list(schemas(""))[0]
     'schemas/protocol.schema.json'
     """
-    protocol = _several(
-        messages.REQUEST,
-        messages.ANSWER,
-        messages.HELLO,
-        SNAPSHOTS,
-        messages.RECOMPUTED,
-        CONFIG,
-        COMMAND,
-    )
+    protocol = _several(REQUEST, ANSWER, HELLO, SNAPSHOTS, RECOMPUTED, CONFIG, COMMAND)
     log = _several(lines.HEADER, COMMAND, lines.SNAPSHOT, lines.FAILED, lines.END)
     named_schemas = {
         "protocol": ("slotproof engine protocol: messages, by name in $defs", protocol),

@@ -199,7 +199,10 @@ def from_itf(data: Any) -> Record:
     recorded = own.get("recorded")
     checked = check if recorded is None else check_recorded
     rows = [_row(number, state, checked) for number, state in enumerate(document["states"], 1)]
-    config = _config(own["config"], runs=recorded is None)
+    try:
+        config = EngineConfig.from_json(own["config"])
+    except BadConfig as bad:
+        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
     if recorded is None:
         _affordable(rows, config)
     else:
@@ -231,6 +234,8 @@ def from_itf(data: Any) -> Record:
 
 def _affordable(rows: list[Row], config: EngineConfig) -> None:
     """Raise :class:`BadTrace` if a replay would store more data than the bounds allow."""
+    if (reason := config.too_large()) is not None:
+        raise BadTrace(f"#meta/slotproof/config: {reason}")
     iterations = sum(row.command.get("n", 0) for row in rows)
     _few_iterations(iterations)
     iterations = max(iterations, sum(len(row.frames) for row in rows))
@@ -262,17 +267,6 @@ def _decoded(name: str, value: Any) -> Any:
 def _few_iterations(count: int) -> None:
     if count > bounds.ITERATIONS:
         raise BadTrace(f"{count} iterations are too many; at most {bounds.ITERATIONS} can be run")
-
-
-def _config(data: dict[str, Any], runs: bool) -> EngineConfig:
-    try:
-        config = EngineConfig.from_json(data)
-    except BadConfig as bad:
-        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
-    reason = config.too_large()
-    if runs and reason is not None:
-        raise BadTrace(f"#meta/slotproof/config: {reason}")
-    return config
 
 
 def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) -> Row:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slotproof.engines.base import Subject
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
 from slotproof.search import page, report as summaries
-from slotproof.search.campaign import Outcome, Point, Subject
+from slotproof.search.campaign import Outcome, Point
 from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.journal import Head, Run

@@ -67,7 +67,9 @@ def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> No
             EngineSpec(DOUBLE), Baseline(folder=tmp_path), plan, 1, folder, lambda *_: None
         )
         assert [entry.new for entry in head.judged] == [True]
-        compared.against(EngineSpec(base), EngineSpec(DOUBLE), "the base", head, folder)
+        compared.against(
+            EngineSpec(base), EngineSpec(DOUBLE), "the base", head, folder, lambda *_: None
+        )
         assert [entry.new for entry in head.judged] == [not known]
         if known:
             (group,) = head.gate.baseline.groups

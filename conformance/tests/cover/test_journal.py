@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from slotproof.cli import progress_line as telling
+from slotproof.engines.base import Subject
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
-from slotproof.search.campaign import Outcome, Subject
+from slotproof.search.campaign import Outcome
 from slotproof.search.examples import Search, Searched
 from slotproof.search.journal import BadJournal, Head, Journal, Remembering, Run, read
 from slotproof.search.page import left, merged
@@ -39,7 +40,7 @@ def go_on(path: Path, workers: Workers | None = None, plan: Plan = PLAN) -> Outc
     with closing(Journal(path, Head.of(SUBJECT, "", plan))) as journal:
         memory = Remembering(journal.run, pool, journal)
         clock = Clock(plan.seconds, journal.run.taken)
-        outcome = campaign.search(SUBJECT, plan, memory, clock=clock)
+        outcome = campaign.Campaign(SUBJECT, plan, memory, clock=clock).run()
         journal.end(outcome.findings, {})
     assert not journal.problem
     return outcome
@@ -236,7 +237,7 @@ def test_a_full_disk_ends_no_search_and_leaves_a_whole_journal(
     monkeypatch.setattr(os, "write", full)
     with closing(Journal(path, Head.of(SUBJECT, "", PLAN))) as journal:
         memory = Remembering(journal.run, Here(InProcessEngine(BOTH)), journal)
-        assert facts(campaign.search(SUBJECT, PLAN, memory)) == facts(whole[1])
+        assert facts(campaign.Campaign(SUBJECT, PLAN, memory).run()) == facts(whole[1])
     assert "No space left on device; all lines so far are complete" in journal.problem
     monkeypatch.undo()
     assert path.read_bytes().endswith(b"\n") and facts(go_on(path)) == facts(whole[1])

@@ -11,10 +11,11 @@ import pytest
 
 from slotproof.cli.app import status
 from slotproof.matrices import builds
-from slotproof.matrices.named_findings import SUFFIX, load
+from slotproof.matrices.named_findings import load
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
+from slotproof.search.folder import SUFFIX
 from slotproof.search.plan import Plan
 
 SMALL = ["--config", "p1", "--examples", "12"]

@@ -20,7 +20,8 @@ import slotproof_model
 from slotproof.cli.list import Things
 from slotproof.cli.show import Format
 from slotproof.engines import mutants
-from slotproof.engines.base import EngineUnusable, torch_missing
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import torch_missing
 
 ROOT = Path(__file__).parents[3]
 TOY = f"cmd:{sys.executable} {ROOT}/conformance/slotproof/drivers/examples/toy.py"

@@ -364,10 +364,11 @@ def _answering(
     answers = {f"ANSWERS.{name}": expr for name, expr in _ANSWERS.items()}
     one_more = {**answers, "ANSWERS.told": req.told == Var("answer.before") + 1}
     yield start.task(MATCH, zero, {})
-    for overlap, id_, rounds in (
-        (False, "T-DECODE", lambda path: path.then("T-DECODE", at=known, d=1, k=1, told=1)),
-        (True, "T-LAUNCH", lambda path: path.then("T-LAUNCH", d=1, k=1)),
-    ):
+    rounds: tuple[tuple[bool, str, dict[str, Expr | int]], ...] = (
+        (False, "T-DECODE", {"at": known, "d": 1, "k": 1, "told": 1}),
+        (True, "T-LAUNCH", {"d": 1, "k": 1}),
+    )
+    for overlap, id_, params in rounds:
         if not _possible(spec.transitions[id_], profile):
             continue
         mode = {"case.overlap": config.overlap if overlap else ~config.overlap}
@@ -376,13 +377,13 @@ def _answering(
         first = first.then("T-RESULT", **_ONE_MORE_TOKEN) if overlap else first
         name = f"{EXTEND}, overlap" if overlap else EXTEND
         yield first.task(name, {**zero, **any_row, **mode}, answers)
-        another = rounds(_Path(spec))
+        another = _Path(spec).then(id_, **params)
         another = another.then("T-RESULT", **_ONE_MORE_TOKEN) if overlap else another
         before = {"case.before": Var("answer.before") == req.told}
         yield another.task(f"{id_}, alone", {**more, **mode, **before}, one_more)
     done = {**alone, "case.done": req.told == answer}
     nothing = dict.fromkeys(spec.transitions["T-PLAIN-FINISH"].names, 0)
-    published = {**nothing, **_PUBLISHED}
+    published: dict[str, Expr | int] = {**nothing, **_PUBLISHED}
     ends = {"ANSWERED": req.kind == state.NONE}
     yield (
         _Path(spec)

@@ -362,11 +362,12 @@ PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
     "The tree takes only whole pages, with committed KV of known tokens. A turn publishes at its "
     "end only if it was running or parked. A request without a session publishes at its end only "
-    "if it was running. The tree loses only the tokens that a step evicts.",
+    "if it was running. It publishes all whole pages of prompt and answer, except for the last "
+    "rounds. The tree loses only the tokens that a step evicts.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
     answer=implies(
-        ~(_ends & (req.kind == TURN)) & (this_step.published >= 0) & (req.E <= req.Q),
+        (req.kind == PLAIN) & (this_step.published >= 0) & (req.E <= req.Q),
         this_step.published
         >= floor_page(minimum(req.C, minimum(answered, req.prompt + req.told - config.slack))),
     ),

@@ -586,18 +586,18 @@ _point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
 
 T_INSERT = Transition(
     "T-INSERT",
-    "The scheduler publishes the request's valid KV up to q: all whole pages of prompt and answer, "
-    "except for the last rounds. Where the tree has the tokens, the row's copies are freed and the "
-    "row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least "
-    "the window in the sliding-window pool. A turn whose slot is on loan publishes only under "
-    "loan_publishes. The slot gets the turn's lengths.",
+    "The scheduler publishes the request's valid KV up to q. A request without a session publishes "
+    "all whole pages of prompt and answer, except for the last rounds. Where the tree has the "
+    "tokens, the row's copies are freed and the row points to the tree. The tree takes the other "
+    "pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn "
+    "whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.",
     by="the scheduler",
     stage="run",
     course="every request",
     guard={
         "begun": begun,
         "history": implies(is_turn & ~answering, q <= answered),
-        "answer": implies(req.E <= req.Q, q >= floor_page(minimum(req.C, _certain))),
+        "answer": implies(is_plain & (req.E <= req.Q), q >= floor_page(minimum(req.C, _certain))),
         "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
         "locked": (q - req.Q - dup <= locked) & is_aligned(locked) & (locked <= q - req.Q),
@@ -642,7 +642,10 @@ T_INSERT = Transition(
             begun & (~slot.lent | config.loan_publishes),
             (req.kind == PLAIN) | (req.told >= req.output) | (given(q) <= answered),
             legal_insert,
-            (req.E > req.Q) | (given(q) >= floor_page(req.C)) | (given(q) >= floor_page(_certain)),
+            (req.kind == TURN)
+            | (req.E > req.Q)
+            | (given(q) >= floor_page(req.C))
+            | (given(q) >= floor_page(_certain)),
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),
             fresh <= given(q) - req.Q,

@@ -76,7 +76,7 @@ def _among(clauses: Mapping[str, Invariant], kind: Kind, layer: str | None) -> d
     result: dict[str, Expr] = {}
     for invariant in clauses.values():
         for name, expr in invariant.conjuncts.items():
-            steps = any(variable.endswith("'") for variable in variables(expr))
+            steps = any(v.endswith("'") or v.startswith("step.") for v in variables(expr))
             if steps == (kind is Kind.STEP) and _in_layer(name, expr, layer):
                 result[f"{invariant.id}.{name}"] = expr
     return result

@@ -146,6 +146,7 @@ _WORLDS: dict[str, Bounds] = {
     "T-REJECT": _REJECTING,
     "T-SWA-ADVANCE": _CURSOR,
     "save-keeps-last": _VLLM,
+    "insert-publishes-little": _REQUEST,
 }
 """Models in which TLC looks for the error of a wrong spec, by the spec's name or its transition.
 All others: ``_ANSWERING``."""

@@ -12,8 +12,8 @@ from typing import Any
 from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES
 
-_COVERED = "tree page {page} is locked {engine} times, {spec} prefixes cover it"
-_WORDS = {"full": _COVERED, "swa": "swa: " + _COVERED + " and the windows of {least} reach it"}
+_COVERED = "tree page {page} has {engine} locks, but {spec} prefixes cover the page"
+_WORDS = {"full": _COVERED, "swa": "swa: " + _COVERED + " ({least} by their windows)"}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:

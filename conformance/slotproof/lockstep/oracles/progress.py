@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.lockstep.client import Client
 from slotproof.lockstep.observation import Observation, Violation, running, violated
-from slotproof.lockstep.waits import all_wait, cause, tail
+from slotproof.lockstep.waits import cause, tail
 from slotproof.protocol.commands import describe
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -66,13 +66,14 @@ def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Itera
     """Yield a violation for one of the requests, unless the profile documents the cause."""
     requests, have = seen.snapshot["requests"], _have(seen)
     pins: str | None
-    if any(request["phase"] == "waiting" for request in requests.values()):
+    waiting = [request["phase"] == "waiting" for request in requests.values()]
+    if any(waiting):
         rid, pins, why = cause(seen)
     else:
         rid, pins = rids[0], requests[rids[0]]["phase"] if rids[0] in requests else None
         why = "it makes no progress" if pins else "the engine does not have the request"
     page = seen.world.constants.profile.idle_stays
-    if page and pins and pins.endswith("-idle") and all_wait(seen):
+    if page and pins and pins.endswith("-idle") and all(waiting):
         seen.coverage.by_choice[f"{clause}:{pins} ({page})"] += 1
         return
     phase = requests[rid]["phase"] if rid in requests else "gone"

@@ -5,7 +5,7 @@ Without events only the states are judged, not the steps between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from slotproof.lockstep.abstraction import UNSHOWN, carry
@@ -15,8 +15,8 @@ from slotproof.lockstep.observation import Observation, Violation, actor_of, vio
 from slotproof.lockstep.published import transitions_where
 from slotproof.protocol.snapshot import Event
 from slotproof_model.evaluation.evaluate import compiled
-from slotproof_model.evaluation.layout import LAYOUT, OWN, POOLS, Vector
-from slotproof_model.evaluation.world import Problem, World
+from slotproof_model.evaluation.layout import LAYOUT, OWN, POOLS
+from slotproof_model.evaluation.world import World
 from slotproof_model.spec.state import slot
 from slotproof_model.spec.steps import STEPS
 from slotproof_model.spec.transitions import TRANSITIONS, reusable
@@ -80,7 +80,13 @@ def follow(
         if transition in TRANSITIONS:  # A driver may report any number of unknown names.
             coverage.saw(transition, before)
         for problem in world.apply(transition, sid, rid, params):
-            why = _why(problem, transition, page, before, world.vector(key), params)
+            why = ""  # values in a failed guard, or in a step invariant that does not hold
+            if problem.guard is not None:
+                guard = TRANSITIONS[transition].full_guard[problem.guard]
+                why = figures(guard, page, before, (), params)
+            elif problem.invariant in STEPS:
+                step = STEPS[problem.invariant].conjuncts[problem.conjunct]
+                why = figures(step, page, before, world.vector(key))
             who = " of ".join(name for name in (rid, sid) if name)
             words = "{detail}{why} ({who})" if not why else "{detail}: {why} ({who})"
             yield violated(
@@ -93,22 +99,6 @@ def follow(
                 session=sid,
                 rid=rid,
             )
-
-
-def _why(
-    problem: Problem,
-    transition: str,
-    page: int,
-    before: Vector,
-    after: Vector,
-    params: Mapping[str, int],
-) -> str:
-    """Return the values in a failed guard, or in a step invariant that does not hold."""
-    if problem.guard is not None:
-        return figures(TRANSITIONS[transition].full_guard[problem.guard], page, before, (), params)
-    if problem.invariant in STEPS:
-        return figures(STEPS[problem.invariant].conjuncts[problem.conjunct], page, before, after)
-    return ""
 
 
 def _of_use(world: World, sid: str, aborts: bool) -> bool:

@@ -217,7 +217,7 @@ class Engine:
 
     def _accept(self, rid: str, tokens: int) -> None:
         if self.rounds is not None:  # Without rounds, no draft can be accepted.
-            self.rounds.request(rid, tokens)
+            self.rounds.accepts.request(rid, tokens)
 
     def _evict(self, tokens: int) -> None:
         module = importlib.import_module("sglang.srt.mem_cache.base_prefix_cache")

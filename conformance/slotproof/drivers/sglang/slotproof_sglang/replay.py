@@ -35,7 +35,7 @@ class Replay:
         self.blind = slides and not window.attended()
         engine.dialect.reserve(0.0)
         if engine.rounds is not None:
-            engine.rounds.always = 1  # A plain request decodes its tokens one by one.
+            engine.rounds.accepts.always = 1  # A plain request decodes its tokens one by one.
         self._watch(self.scheduler.tp_worker.model_runner)
 
     def _watch(self, runner: Any) -> None:

@@ -24,11 +24,13 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
-from zlib import crc32
+
+from slotproof_driver.accepts import Accepts
 
 from . import eagle
-from .messages import inner_rid, outer_rid
+from .messages import outer_rid
 from .paging import Kernel
 
 WORKER = "sglang.srt.speculative.ngram_worker"
@@ -87,7 +89,7 @@ def prepare(config: dict[str, Any]) -> None:
         hook._disable_overlap_schedule_for_cpu = lambda _: None
     if ngram():
         worker: Any = importlib.import_module(WORKER)
-        worker.NgramCorpus = _Corpus
+        worker.NgramCorpus = lambda *_, **__: SimpleNamespace(reset=lambda: None)  # no drafts
         worker.NGRAMWorker._init_preallocated_tensors = _on_the_cpu  # no tensors for drafts
         hook._handle_ngram = _as_on_a_gpu(hook._handle_ngram)
     else:
@@ -127,16 +129,6 @@ def _on_the_cpu(worker: Any) -> None:
     worker.device = "cpu"
 
 
-class _Corpus:
-    """Replacement of the corpus in which the build's worker looks for drafts."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def reset(self) -> None:
-        pass
-
-
 def _assign(rows: Any, table: Any, start: Any, end: Any, indices: Any, width: int, *_: Any) -> None:
     """Write KV indices for positions [start, end) of each row, in the order of the rows."""
     flat, first = table.view(-1), 0
@@ -154,13 +146,11 @@ def rounds(scheduler: Any) -> Rounds | None:
 
 
 class Rounds:
-    """Scripted worker of speculative rounds. It knows how many tokens each request accepts."""
+    """Scripted worker of speculative rounds. A round accepts at most the drafts and one token."""
 
     def __init__(self, scheduler: Any) -> None:
-        self.wanted: dict[str, int] = {}
-        #: Number of tokens that every round accepts. 0: each round accepts the requested number.
-        self.always = 0
         self.worker = scheduler.model_worker
+        self.accepts = Accepts(int(self.worker.draft_token_num))
         self.ngram = ngram()
         self.types: Any = importlib.import_module(WORKER if self.ngram else eagle.WORKER)
         self.torch: Any = importlib.import_module("torch")
@@ -169,18 +159,14 @@ class Rounds:
         self.original = self.worker.forward_batch_generation
         self.worker.forward_batch_generation = self.forward
 
-    def request(self, rid: str, tokens: int) -> None:
-        """Record how many tokens the next round accepts. A later command overwrites this number."""
-        self.wanted[inner_rid(rid)] = tokens
-
     def forward(self, batch: Any, on_publish: Any = None, **kwargs: Any) -> Any:
         """Run a prefill as the build does, or a speculative round."""
         if not batch.forward_mode.is_decode():
             return self.original(batch, on_publish=on_publish, **kwargs)
-        torch, width = self.torch, self.worker.draft_token_num
+        torch, width = self.torch, self.accepts.width
         start = batch.seq_lens.clone()
         lengths = [
-            self.accepted(str(req.rid), committed - len(req.origin_input_ids))
+            self.accepts.of(outer_rid(str(req.rid)), committed - len(req.origin_input_ids))
             for req, committed in zip(batch.reqs, start.tolist(), strict=True)
         ]
         accepted = torch.tensor(lengths, dtype=torch.int32)
@@ -198,16 +184,6 @@ class Rounds:
             next_draft_input=self._following(ends, tokens, accepted, width),
             speculative_num_draft_tokens=width,
         )
-
-    def accepted(self, rid: str, computed: int) -> int:
-        """Return how many tokens a request accepts in its round, at most the drafts and one more.
-        The number is the requested one, or is derived from the request alone, so that replays
-        agree."""
-        width = int(self.worker.draft_token_num)
-        asked = self.always or self.wanted.pop(rid, 0)
-        if not asked:
-            asked = 1 + crc32(f"{outer_rid(rid)}:{computed}".encode()) % width
-        return min(asked, width)
 
     def _verify(self, batch: Any, start: Any, width: int, count: int) -> tuple[Any, Any]:
         """Compute tokens and their KV for every request. Each request continues from its last

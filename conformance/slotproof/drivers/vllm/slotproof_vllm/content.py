@@ -39,18 +39,14 @@ def continued(prefix: int, tokens: list[int], count: int) -> list[int]:
 
 
 def follows(tokens: Iterable[int], count: int) -> list[int]:
-    """Return the next ``count`` tokens, computed without a cache.
+    """Return the next ``count`` tokens, at least one, computed without a cache.
 
     >>> first, second = follows([1, 2, 3], 2)
     >>> [first] == follows([1, 2, 3], 1), [second] == follows([1, 2, 3, first], 1)
     (True, True)
     """
-    prefix, position, answer = 0, 0, list[int]()
-    known = list(tokens)
-    while len(answer) < count:
-        while position < len(known):
-            prefix = read(prefix, computed(prefix, known[position], position))
-            position += 1
-        answer.append(sampled(prefix))
-        known.append(answer[-1])
-    return answer
+    prefix, known = 0, list(tokens)
+    for position, token in enumerate(known):
+        prefix = read(prefix, computed(prefix, token, position))
+    first = sampled(prefix)
+    return [first, *continued(prefix, [*known, first], count - 1)]

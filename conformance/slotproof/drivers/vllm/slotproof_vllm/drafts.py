@@ -17,7 +17,6 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 from typing import Any
-from zlib import crc32
 
 METHODS = ("use_eagle", "uses_draft_model")
 
@@ -61,22 +60,3 @@ def proposals() -> Callable[[dict[str, list[int]]], Any]:
     """Return a function that turns each request's proposed tokens into a worker's message."""
     made = importlib.import_module("vllm.v1.outputs").DraftTokenIds
     return lambda drafts: made(list(drafts), list(drafts.values()))
-
-
-class Accepts:
-    """Number of tokens that each decoding round accepts, for each request."""
-
-    def __init__(self, draft: int) -> None:
-        self.width = draft + 1
-        self.wanted: dict[str, int] = {}
-
-    def request(self, rid: str, tokens: int) -> None:
-        """Record how many tokens the next round accepts. A later command replaces the number."""
-        self.wanted[rid] = tokens
-
-    def of(self, rid: str, computed: int) -> int:
-        """Return the requested number, or a number that depends on the request alone."""
-        asked = self.wanted.pop(rid, 0)
-        if not asked:
-            asked = 1 + crc32(f"{rid}:{computed}".encode()) % self.width
-        return min(asked, self.width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
+from slotproof_driver.accepts import Accepts
 from slotproof_driver.usage import UsageError
 
 from . import boot, drafts, layout
@@ -76,7 +77,7 @@ class Engine:
         self.clients = Clients()
         self.overlap = bool(config["overlap"])
         self.watcher = Watcher(self.layout, self.clients, self.overlap)
-        self.accepts = drafts.Accepts(config["draft"])
+        self.accepts = Accepts(config["draft"] + 1)
         self.proposals = drafts.proposals() if config["draft"] else None
         self.under_way: deque[Ran] = deque()
         self.runner = Runner(
@@ -326,7 +327,7 @@ class Engine:
 
 def commands(scheduler: Any) -> list[str]:
     """Return the commands that this build offers."""
-    paused = layout.pauses(scheduler)
+    paused = hasattr(scheduler, "set_pause_state")
     rounds = ["accept"] if drafts.offered() else []
     return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
 

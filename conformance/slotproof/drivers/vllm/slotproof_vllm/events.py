@@ -8,6 +8,7 @@ are `Scheduler._preempt_request` and `BlockPool._maybe_evict_cached_block`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .clients import Clients
@@ -66,7 +67,7 @@ class Watcher:
             (layout.scheduler, "_preempt_request", self._preempt),
             (layout.pool, "_maybe_evict_cached_block", self._evict),
         ):
-            setattr(owner, name, bound(getattr(owner, name), wrapper))
+            setattr(owner, name, partial(wrapper, getattr(owner, name)))
 
     def emit(
         self, transition: str, session: str | None, rid: str | None = None, **params: int
@@ -308,12 +309,3 @@ class Watcher:
         result = original(*args, **kwargs)
         self._given_up += bool(result)
         return result
-
-
-def bound(original: Any, wrapper: Any) -> Any:
-    """Return a method that calls the wrapper and passes the original as its first argument."""
-
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(original, *args, **kwargs)
-
-    return wrapped

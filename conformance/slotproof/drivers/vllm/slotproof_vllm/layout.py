@@ -101,11 +101,7 @@ class Layout:
 
     def protected(self) -> int:
         """Return how many tokens of the tree are in use."""
-        used = (
-            block.block_hash is not None and block.ref_cnt > 0 and not block.is_null
-            for block in self.pool.blocks
-        )
-        return int(sum(used)) * self.page_size
+        return sum(users > 0 for _, users in self.tree()) * self.page_size
 
     def reusable(self) -> list[int]:
         """Return the free pages in the order in which they will be allocated."""
@@ -182,11 +178,6 @@ def page(block: Any) -> int:
 def key_of(block_hash: bytes) -> int:
     """Return a hash as a number, without the cache group that some builds append."""
     return int.from_bytes(block_hash[:6], "big")
-
-
-def pauses(scheduler: Any) -> bool:
-    """Return True if the build's scheduler can be paused."""
-    return hasattr(scheduler, "set_pause_state")
 
 
 def pause_state(scheduler: Any, paused: bool) -> Any:

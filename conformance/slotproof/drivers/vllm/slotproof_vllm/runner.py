@@ -53,9 +53,9 @@ class Runner:
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
         self.rejected: list[tuple[RunnerRequest, int]] = []
+        """Requests with rejected positions in the last batch, each with the number rejected."""
         self.firsts: dict[str, int] = {}
         """Position of the first token that each request of the last batch sampled."""
-        """Requests with rejected positions in the last batch, each with the number rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
         """Hash of each block. It covers all tokens up to the block's end, as read or written."""
