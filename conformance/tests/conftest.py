@@ -17,7 +17,7 @@ from slotproof.engines.base import Engine
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.oracles import ORACLES
-from slotproof.lockstep.referee import Referee, Setup
+from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -43,7 +43,7 @@ class Scene:
     """A referee after some commands, and the next snapshot, not yet judged."""
 
     def __init__(self, commands: Sequence[Command], config: EngineConfig, engine: Engine) -> None:
-        self.referee = Referee(engine, Setup(config))
+        self.referee = Setup(config).referee(engine)
         for command in commands:
             assert self.referee.do(command) == []
         (snapshot,) = engine.do(STEP)

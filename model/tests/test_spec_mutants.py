@@ -9,7 +9,7 @@ from slotproof_model.bugs.mutate import Mutant
 from slotproof_model.proofs.obligations import tasks
 from slotproof_model.proofs.prove import Prover
 from slotproof_model.spec import state, transitions as t
-from slotproof_model.spec.expr import Expr, ceil_page, implies, is_aligned, maximum
+from slotproof_model.spec.expr import Expr, ceil_page, is_aligned, maximum
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS

@@ -60,6 +60,15 @@ class Setup:
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
     """Oracles to ask. A crash is reported by the referee itself, without an oracle."""
 
+    def referee(
+        self,
+        engine: Engine,
+        coverage: Coverage | None = None,
+        passes: Callable[[Iteration], bool] = lambda _: False,
+    ) -> Referee:
+        """Return a referee for one example, with a fresh engine."""
+        return Referee(engine, self, coverage, passes)
+
     def choices(self, offered: Capabilities) -> Profile:
         """Return the named profile, or else the engine's own, adapted to the configuration."""
         if self.profile is not None:
@@ -109,7 +118,7 @@ def play(
     """
     if stop():
         raise OutOfTime
-    referee = Referee(engine, setup, passes=passes)
+    referee = setup.referee(engine, passes=passes)
     for command in commands:
         if stop():
             raise OutOfTime
@@ -168,7 +177,7 @@ class Referee:
         that passed :func:`~slotproof.protocol.snapshot.nonsense`.
 
         >>> from slotproof.engines.reference import InProcessEngine
-        >>> referee = Referee(InProcessEngine(), Setup(EngineConfig()))
+        >>> referee = Setup(EngineConfig()).referee(InProcessEngine())
         >>> referee.do({"do": "open", "session": "s1"}), referee.do({"do": "step", "n": 1})
         ([], [])
         """

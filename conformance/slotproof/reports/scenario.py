@@ -13,7 +13,7 @@ from slotproof.engines.base import EngineUnusable, built, demand, versioned
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Referee, Setup
+from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import Command, check
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Message
@@ -115,7 +115,7 @@ class Scenario:
         spec = EngineSpec.parse(engine, step_timeout, default_patches=patches)
         self.text, self.engine = spec.text, spec.open()
         self.setup = Setup(chosen, seed, profile)
-        self.referee = Referee(self.engine, self.setup)
+        self.referee = self.setup.referee(self.engine)
         self.raises = raises
         self.happened: list[Happened] = []
 

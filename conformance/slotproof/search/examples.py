@@ -142,7 +142,7 @@ class _Examples:
         if self._dry:
             return None
         self.before = self.ran
-        self._referee = Referee(self.engine, self.setup, self.result.coverage, self.passes)
+        self._referee = self.setup.referee(self.engine, self.result.coverage, self.passes)
         return self._referee
 
     def go_on(self) -> None:

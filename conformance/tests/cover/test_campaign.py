@@ -10,7 +10,7 @@ import pytest
 
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.reference import InProcessEngine
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -213,7 +213,7 @@ def test_replay_stops_at_the_first_violation() -> None:
 
 def test_every_example_ends_drained() -> None:
     """INV-DRAIN: all requests answered, every session closed, all memory back."""
-    referee = Referee(InProcessEngine(), Setup(EngineConfig()))
+    referee = Setup(EngineConfig()).referee(InProcessEngine())
     submit = {"session": "s1", "rid": "r", "tokens": [1], "max_new": 3, "stop": []}
     begin: list[Command] = [
         {"do": "open", "session": "s1"},

@@ -8,7 +8,7 @@ import pytest
 
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Violation
-from slotproof.lockstep.referee import Iteration, Referee, Setup, empty_snapshot
+from slotproof.lockstep.referee import Iteration, Setup, empty_snapshot
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Event
 from slotproof.search.findings import Mark, lead, mark
@@ -120,7 +120,7 @@ def test_an_example_goes_on_with_a_clause_set_aside() -> None:
         return True
 
     engine = InProcessEngine("22213-double-count")
-    referee = Referee(engine, Setup(CONFIGS["p1"]), passes=passes)
+    referee = Setup(CONFIGS["p1"]).referee(engine, passes=passes)
     turn = {"session": "s1", "tokens": [1, 2], "max_new": 3, "stop": []}
     for command in (
         {"do": "open", "session": "s1"},

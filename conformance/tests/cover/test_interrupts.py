@@ -17,7 +17,7 @@ from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
 from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -128,7 +128,7 @@ def test_an_interrupt_while_an_engine_is_made_fresh() -> None:
             raise EngineFailed("crash", "the driver exited with status 1")
 
     with pytest.raises(KeyboardInterrupt), interrupts.noted():
-        Referee(Slow(), Setup(CONFIGS["p1"]))
+        Setup(CONFIGS["p1"]).referee(Slow())
 
 
 # The flag ---------------------------------------------------------------------

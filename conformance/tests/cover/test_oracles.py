@@ -18,7 +18,7 @@ from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import Sent
 from slotproof.lockstep.oracles import ORACLES, counts, operators
 from slotproof.lockstep.oracles.progress import PATIENCE
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.lockstep.waits import CAUSES
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
@@ -796,7 +796,7 @@ def test_a_window_cursor_that_stays_is_told_once(name: str) -> None:
     commands: list[Command] = [{"do": "submit", **turn}, *[{"do": "step", "n": 1}] * 30]
     setup = Setup(replace(CONFIGS[name], draft=0), oracles=ECONOMY)
     assert not play(InProcessEngine(), setup, commands).log[-1].violations
-    referee = Referee(InProcessEngine("cursor-stays"), setup)
+    referee = setup.referee(InProcessEngine("cursor-stays"))
     told = [violation for command in commands for violation in referee.do(command)]
     assert [violation.clause for violation in told] == ["INV-ECONOMY.cursor"]
     assert referee.snapshot["requests"]["r1"]["E"] == 0
@@ -849,7 +849,7 @@ def test_actors_come_in_the_order_of_the_snapshot(make: Any) -> None:
 @pytest.mark.parametrize("how", ["stands still", "goes back"])
 def test_an_engine_that_counts_no_iterations_makes_no_sense(how: str) -> None:
     engine = InProcessEngine()
-    referee = Referee(engine, Setup(EngineConfig()))
+    referee = Setup(EngineConfig()).referee(engine)
     assert not referee.do({"do": "step", "n": 1})
     engine.engine.iter -= 1 if how == "stands still" else 2
     [told] = referee.do({"do": "step", "n": 1})

@@ -15,7 +15,7 @@ from slotproof.engines.pipe import Pipe
 from slotproof.engines.process import ProcessEngine, last_words, not_started
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.reports import text
 from slotproof.reports.trace import Trace, load_trace
@@ -51,7 +51,7 @@ def test_a_driver_that_behaves(toy: Open) -> None:
     assert (engine.name, engine.version) == ("toy", "7")
     assert engine.capabilities.page_sizes == (1,)
     assert not engine.capabilities.events
-    referee = Referee(engine, Setup(SMALL))
+    referee = Setup(SMALL).referee(engine)
     assert referee.do({"do": "open", "session": "s1"}) == []
     assert referee.do(STEP) == []
     assert referee.snapshot["pools"]["full"]["total"] == 8
@@ -169,7 +169,7 @@ def test_a_driver_that_was_killed_is_told_by_its_signal() -> None:
 
 def test_what_a_driver_said_when_it_died_is_in_the_trace(toy: Open, tmp_path: Path) -> None:
     """INV-ALIVE.crash: the end of standard error is stored in the file and shown."""
-    referee = Referee(toy("die"), Setup(SMALL))
+    referee = Setup(SMALL).referee(toy("die"))
     (violation,) = referee.do(STEP)
     assert violation.said == "first line\nout of memory\n"
     trace = Trace("toy 7", "cmd:", "reference", SMALL, 0, rows_of(referee.log), [violation], False)
@@ -242,7 +242,7 @@ KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
     """One fault of a driver gives one finding. A crash reported by the driver is the engine's."""
-    referee = Referee(toy(mode), Setup(SMALL))
+    referee = Setup(SMALL).referee(toy(mode))
     (violation,) = referee.do(STEP)
     who = "step" if mode == "crash" else "driver"
     name = f"INV-ALIVE.crash@{who}{KINDS.get(mode, ':garbage')}"
@@ -254,21 +254,21 @@ def test_a_fault_in_mid_run_is_a_finding_and_the_driver_comes_back(toy: Open, mo
     """INV-ALIVE.crash, with its reason. The next reset works."""
     how, text = FAULTS[mode]
     engine = toy(mode)
-    referee = Referee(engine, Setup(SMALL))
+    referee = Setup(SMALL).referee(engine)
     (violation,) = referee.do(STEP)
     assert violation.clause == f"INV-ALIVE.{how}"
     assert violation.detail.startswith(text)
-    assert Referee(engine, Setup(SMALL)).do(STEP) == []
+    assert Setup(SMALL).referee(engine).do(STEP) == []
 
 
 def test_a_hang_is_a_finding_and_the_driver_comes_back(toy: Open) -> None:
     """INV-ALIVE.hang: within the step timeout."""
     engine = toy("hang", step_timeout=0.3)
-    (violation,) = Referee(engine, Setup(SMALL)).do(STEP)
+    (violation,) = Setup(SMALL).referee(engine).do(STEP)
     assert violation.clause == "INV-ALIVE.hang"
     assert violation.detail.startswith("no answer within 0.3 s")
     engine._timeout = 20.0
-    assert Referee(engine, Setup(SMALL)).do(STEP) == []
+    assert Setup(SMALL).referee(engine).do(STEP) == []
 
 
 def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,14 +290,14 @@ def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch
 
 def test_a_snapshot_that_makes_no_sense_is_a_finding(toy: Open) -> None:
     """INV-ALIVE.crash: a finish message without a reason."""
-    (violation,) = Referee(toy("unknown-session"), Setup(SMALL)).do(STEP)
+    (violation,) = Setup(SMALL).referee(toy("unknown-session")).do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
     assert "messages/0/finish/reason: Field required" in violation.detail
 
 
 def test_what_a_driver_shows_is_judged(toy: Open) -> None:
     """INV-OWNER.lost: over the wire as in process."""
-    violations = Referee(toy("lost-page"), Setup(SMALL)).do(STEP)
+    violations = Setup(SMALL).referee(toy("lost-page")).do(STEP)
     assert "INV-OWNER.lost" in {violation.clause for violation in violations}
 
 

@@ -14,7 +14,7 @@ from slotproof.engines.base import Capabilities
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.referee import Referee, Setup
+from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import FIELDS, Command, check, describe
 from slotproof.protocol.config import CONFIGS, BadConfig, EngineConfig
 from slotproof.protocol.messages import HELLO
@@ -227,7 +227,7 @@ def test_coverage_adds_up(scene: Any) -> None:
     made = scene()
     first: Coverage = made.referee.coverage
     second = Coverage()
-    Referee(InProcessEngine(), Setup(CONFIGS["p4"]), coverage=second).do({"do": "step", "n": 3})
+    Setup(CONFIGS["p4"]).referee(InProcessEngine(), coverage=second).do({"do": "step", "n": 3})
     total = Coverage()
     total.add(first)
     total.add(second)
@@ -249,7 +249,7 @@ def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
     """--ignore: ignored violations do not end a run."""
     engine = InProcessEngine("21499-one-pool-check")
     clauses = ("INV-CHECKER.covers",)
-    referee = Referee(engine, Setup(CONFIGS["p1-swa"], ignored=clauses))
+    referee = Setup(CONFIGS["p1-swa"], ignored=clauses).referee(engine)
     assert referee.do({"do": "step", "n": 2}) == []
     assert referee.coverage.ignored == {"INV-CHECKER.covers": 2}
 

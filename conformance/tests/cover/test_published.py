@@ -84,7 +84,7 @@ def snapshot(pages: list[int], events: Any = (), row: list[int] | None = None) -
 
 def finished(prompt: list[int], *shots: Any) -> Published:
     """Return the published pages after a request ran in the first snapshot and ended later."""
-    client = Referee(InProcessEngine(), Setup(EngineConfig())).client
+    client = Setup(EngineConfig()).referee(InProcessEngine()).client
     client.sends(asked("r1", prompt))
     client.reads(1)
     client.hears({"type": "finish", "session": None, "rid": "r1", "reason": "length", "tokens": []})

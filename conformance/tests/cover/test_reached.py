@@ -11,7 +11,7 @@ import pytest
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.oracles import ORACLES
 from slotproof.lockstep.reached import Reached
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.search import campaign, report
@@ -31,7 +31,7 @@ def submit(rid: str, tokens: list[int], max_new: int = 1, session: str | None = 
 def met(commands: list[Command], **config: Any) -> dict[str, Counter[str]]:
     """Return the counts for a list of commands."""
     setup = Setup(replace(EngineConfig(), **config))
-    referee = Referee(InProcessEngine(), setup)
+    referee = setup.referee(InProcessEngine())
     reached = Reached(setup.config, referee.coverage)
     for command in commands:
         reached.sends(command, referee.client)

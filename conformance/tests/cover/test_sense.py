@@ -16,7 +16,7 @@ from slotproof.engines.process import ProcessEngine
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.oracles import ORACLES
-from slotproof.lockstep.referee import Referee, Setup
+from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
@@ -95,7 +95,7 @@ NONSENSE: dict[str, tuple[Edit, str]] = {
 def test_what_makes_no_sense_is_a_finding_in_words(name: str) -> None:
     """INV-ALIVE.crash: the snapshot fits the schema, and no trace, oracle or replay fails on it."""
     edit, text = NONSENSE[name]
-    referee = Referee(Odd(edit), Setup(CONFIGS["p1-swa"]))
+    referee = Setup(CONFIGS["p1-swa"]).referee(Odd(edit))
     assert referee.do(OPEN) == []
     (violation,) = referee.do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
@@ -149,7 +149,7 @@ ODD: dict[str, Edit] = {
 @pytest.mark.parametrize("name", ODD)
 def test_whatever_fits_the_schema_can_be_judged(name: str, config: str, events: bool) -> None:
     """No oracle raises, and no trace made from the snapshot fails."""
-    referee = Referee(Odd(ODD[name], events), Setup(CONFIGS[config]))
+    referee = Setup(CONFIGS[config]).referee(Odd(ODD[name], events))
     for command in (OPEN, STEP, SUBMIT, STEP, STEP, {"do": "close", "session": "s1"}, STEP):
         if referee.do(command):
             break
@@ -216,10 +216,10 @@ def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     monkeypatch.setattr(Strange, "wrong", wrong)
     monkeypatch.setitem(sys.modules, "strange", sys.modules[__name__])
     engine = EngineSpec("strange:Strange").open()
-    (violation,) = Referee(engine, Setup(CONFIGS["p1"])).do(STEP)
+    (violation,) = Setup(CONFIGS["p1"]).referee(engine).do(STEP)
     assert violation.clause == "INV-ALIVE.crash" and violation.detail.startswith(text)
     monkeypatch.setattr(Strange, "wrong", "")
-    assert Referee(engine, Setup(CONFIGS["p1"])).do(STEP) == []
+    assert Setup(CONFIGS["p1"]).referee(engine).do(STEP) == []
     monkeypatch.setattr(Strange, "close", slip)
     engine.close()
 
@@ -298,7 +298,7 @@ def test_nobody_reads_what_was_not_sent() -> None:
         nonlocal total
         total = snapshot["consumed"] = total + snapshot["consumed"]
 
-    referee = Referee(Odd(adds_up), Setup(CONFIGS["p1"]))
+    referee = Setup(CONFIGS["p1"]).referee(Odd(adds_up))
     assert not referee.do({"do": "open", "session": "s1"}) and not referee.do(STEP)
     (said,) = referee.do(STEP)
     assert said.fault == "nonsense"

@@ -11,7 +11,7 @@ import pytest
 from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Holder, Violation
-from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports import pages, sentences, text
 from slotproof.reports.localisation import suspects
@@ -341,7 +341,7 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
                 raise EngineFailed("crash", "boom")
             return super().do(command)
 
-    referee = Referee(Mortal(), Setup(CONFIGS["p1"]))
+    referee = Setup(CONFIGS["p1"]).referee(Mortal())
     for command in (commands.OPEN, commands.STEP, {"do": "step", "n": 2}):
         violations = referee.do(command)
     view = of_rows(rows_of(referee.log), violations)
