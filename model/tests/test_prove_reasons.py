@@ -90,7 +90,8 @@ def _with_other_names(transition: Transition) -> Transition:
         part: {_other(name): expr for name, expr in getattr(allows, part).items()}
         for part in ("params", "always")
     }
-    return replace(_renamed(transition), allows=replace(allows, **keys))
+    renamed: Transition = _renamed(transition)
+    return replace(renamed, allows=replace(allows, **keys))
 
 
 @pytest.mark.parametrize("name", ["T-MATCH", "T-DISCARD"])

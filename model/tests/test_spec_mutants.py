@@ -119,7 +119,10 @@ def test_a_wrong_spec_is_refuted_by_the_clause_made_for_it(name: str) -> None:
     assert judge_wrong(name).fate == "killed"
 
 
-_NEVER_ALONE = {"INV-CURSOR-STEP.far", "INV-LIFE-STEP.ends", "INV-LIFE-STEP.answered"}
+_NEVER_ALONE = {
+    "INV-CURSOR-STEP.far",
+    *(f"INV-LIFE-STEP.{name}" for name in ("kind", "ends", "answered")),
+}
 """Step clauses that fail only along with another obligation."""
 _ASKED_FOR = {
     "INV-ROWS-STEP.req",

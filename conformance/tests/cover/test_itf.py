@@ -34,6 +34,7 @@ _FIELD: dict[str, st.SearchStrategy[Any]] = {
     "rid": rids,
     "tokens": tokens,
     "stop": tokens,
+    "n": st.integers(0, 2500),  # the most rows together stay within bounds.ITERATIONS
 }
 
 

@@ -42,6 +42,7 @@ from slotproof_model.spec.memory import (
     take_row,
     unlock,
 )
+from slotproof_model.spec.places import ONE_PAGE
 from slotproof_model.spec.state import (
     MATCHED,
     NO_ROW,
@@ -64,6 +65,7 @@ from slotproof_model.spec.state import (
     rows,
     session,
     slot,
+    this_step,
 )
 from slotproof_model.spec.transition import Allowance, Transition, assign, given
 from slotproof_model.spec.whole import Spec
@@ -147,6 +149,7 @@ def _upto(limit: Expr) -> Expr:
 
 _cursor = maximum(req.Q, req.E)
 _below_window = floor_page(maximum(0, req.Q - config.window)) >= req.E
+_no_further = req.Q + config.window + ONE_PAGE >= floor_page(req.C - config.window)
 _one_less = minimum(slot.C, known - config.reserve) - 1
 
 _last_of_window = Interval(maximum(_cursor, t.q - t.swa_dup), t.q)
@@ -167,6 +170,8 @@ def _finish(to_tree: Interval, swa_to_tree: Interval, *unsaid: str) -> Transitio
 
 
 _prefilled = req.prompt <= req.C
+_complete = ite(~config.overlap & (t.T_RESTORE.effect["req.C"] >= known), 1, 0)
+_final = assign((this_step.final, TRUE))
 _both_lengths = tuple(zip(lengths(req), lengths(slot), strict=True))
 
 _MEMORY = (
@@ -189,7 +194,9 @@ _MEMORY = (
     _alone("restore-in-mid-page",
            "reuse stops in mid-page though the kernels of the profile can't (#32163)",
            "T-RESTORE / INV-ALIGN-STEP.reuse",
-           _restore_to(minimum(slot.C, known - config.reserve))),
+           # Without keeps_slack, pages past the reused KV would be left.
+           _restore_to(ite(config.keeps_slack, minimum(slot.C, known - config.reserve),
+                           t.reusable))),
     _alone("match-all-known", "a prompt that is all in the tree leaves no token to compute",
            "T-MATCH / INV-KEEP-STEP.reserve",
            guarded(t.T_MATCH,
@@ -241,7 +248,7 @@ _MEMORY = (
     _alone("retract-counts-slack",
            "a retract treats drafts as committed, as far as tokens are known",
            "T-RETRACT / INV-COVER-STEP.computes",
-           becomes(t.T_RETRACT, (slot.C, maximum(req.C, minimum(req.A, known))))),
+           becomes(t.T_RETRACT, (slot.C, minimum(req.A, known)))),
     _wrong("save-counts-slack", "a save treats drafts as committed up to the finished length",
            "T-SAVE / INV-COVER-STEP.computes", becomes(t.T_SAVE, (slot.C, t._trimmed.A))),
     _wrong("partial-cut-to-prompt", "a partial slot is cut to the aborted prompt",
@@ -306,7 +313,8 @@ _MEMORY = (
     _alone("cursor-moves-at-save", "a finished turn's cursor moves to the end of the tree's prefix",
            "T-SAVE / INV-CURSOR-STEP.up",
            becomes(t.T_SAVE,
-                   (slot.E, ite(config.swa & (req.E < req.Q), req.Q, t.T_SAVE.effect["slot.E"])))),
+                   (slot.E, ite(config.swa & (req.E < req.Q) & _no_further, req.Q,
+                                t.T_SAVE.effect["slot.E"])))),
     # The tree
     _wrong("insert-frees-last", "an insert takes the first tokens for new and frees the last",
            "T-INSERT [full] / MEANS.full",
@@ -334,9 +342,11 @@ _MEMORY = (
     _wrong("lent-insert-moves-prefix-alone",
            "a turn on loan inserts, and of the slot only Q moves: past its own C",
            "T-INSERT / INV-ORDER.slot", less(t.T_INSERT, "slot.C", "slot.A", "slot.E")),
-    _alone("lent-insert-takes-slot", "every insert writes the slot, even without a slot",
+    _alone("lent-insert-takes-slot", "every turn's insert writes the slot, even without a slot",
            "T-INSERT / INV-ABSENT.slot",
-           becomes(t.T_INSERT, (slot.Q, t.q), (slot.C, req.C), (slot.A, req.A), (slot.E, req.E))),
+           becomes(t.T_INSERT,
+                   *((kept, ite(is_plain, kept, t.q if kept is slot.Q else of))
+                     for of, kept in _both_lengths))),
     _alone("lent-insert-counts-the-lock-twice",
            "an insert on loan takes a lock for the turn, beside the slot's lock",
            "T-INSERT / INV-LOCK.req", becomes(t.T_INSERT, (req.locked, TRUE))),
@@ -476,7 +486,7 @@ _LIFE = (
            "T-SAVE / INV-INFLIGHT-STEP.remembers", becomes(t.T_SAVE, (session.closing, FALSE))),
     # A session ends
     _alone("close-drops-running",
-           "a close ends a running turn silently, with all memory released",
+           "a close ends a running turn, with all memory released",
            "T-CLOSE / INV-INFLIGHT-STEP.ends",
            replace(
                t.T_CLOSE,
@@ -484,6 +494,7 @@ _LIFE = (
                    "open": session.open & ~session.closing, "busy": has_kv,
                    "own": implies(slot.holding, slot.lent), **t.dropped(locks_either)},
                memory=t.everything, effect={**t._abort_effect, **t.session_over},
+               reports={**t.T_CLOSE.reports, **_final},
                allows=unlocking(session.open & ~session.closing & has_kv, locks_either))),
     _wrong("reap-drops-queued",
            "a session times out while its turn waits, with all memory released",
@@ -511,9 +522,14 @@ _LIFE = (
            "T-SUBMIT / INV-TOKENS.prompt", becomes(t.T_SUBMIT, (req.prompt, t.new))),
     _alone("open-with-history", "a session opens with a history",
            "T-OPEN / INV-HISTORY.begins", becomes(t.T_OPEN, (session.history, 1))),
-    _alone("wipe-forgets-history", "a turn that releases its KV also clears the history",
+    _wrong("wipe-forgets-history", "a turn that releases its KV also clears the history",
            "T-RETRACT-WIPE / INV-HISTORY.only_at_finish",
            becomes(t.T_RETRACT_WIPE, (session.history, 0))),
+    _alone("wipe-remembers-prompt",
+           "a turn that releases its KV before its first token leaves its prompt in the history",
+           "T-RETRACT-WIPE / INV-HISTORY.only_at_finish",
+           becomes(t.T_RETRACT_WIPE,
+                   (session.history, ite(req.told == 0, req.prompt, session.history)))),
     _wrong("discard-forgets-history", "an idle session loses its history with its slot",
            "T-DISCARD / INV-HISTORY.only_at_finish",
            becomes(t.T_DISCARD, (session.history, ite(session.inflight, session.history, 0)))),
@@ -527,7 +543,7 @@ _LIFE = (
     # The life of a request
     _alone("wipe-ends-turn", "a retracted turn does not come back",
            "T-RETRACT-WIPE / MEANS.waits",
-           replace(t.T_RETRACT_WIPE, effect={**t.no_slot, **t.turn_over})),
+           replace(t.T_RETRACT_WIPE, effect={**t.no_slot, **t.turn_over}, reports=_final)),
     _wrong("abort-requeues", "an aborted turn waits for its next try",
            "T-ABORT / MEANS.ends", replace(t.T_ABORT, effect={**t.no_slot, **t.back_to_waiting})),
     _alone("retract-merges-output",
@@ -538,7 +554,7 @@ _LIFE = (
            "T-PLAIN-SUBMIT / INV-LIFE-STEP.begins",
            moving(becomes(t.T_PLAIN_SUBMIT, (req.phase, MATCHED), (req.locked, TRUE)),
                   point(0, 0))),
-    _alone("open-adopts", "an opening session takes a request without a session as its first turn",
+    _wrong("open-adopts", "an opening session takes a request without a session as its first turn",
            "T-OPEN / INV-LIFE-STEP.kind",
            becomes(guarded(t.T_OPEN, closed=~session.open),
                    (req.kind, ite(is_plain, TURN, req.kind)), (session.inflight, is_plain))),
@@ -548,12 +564,14 @@ _LIFE = (
                t.T_PARK,
                (req.phase,
                 ite(slot.lent & conj(*(a == b for a, b in _both_lengths)), MATCHED, PARKED)))),
-    _alone("match-runs", "a request takes its row and runs at the match",
+    _alone("match-runs", "a request with tokens to compute takes its row and runs at the match",
            "T-MATCH / INV-LIFE-STEP.runs",
            replace(
-               becomes(moving(t.T_MATCH, *t.T_MATCH.memory, take_row(TRUE)), (req.phase, RUNNING),
-                       (req.row, 0)),
-               allows=replace(t.T_MATCH.allows, when=t.T_MATCH.allows.when & (rows.free >= 1)))),
+               becomes(moving(guarded(t.T_MATCH, tokens=t.m < known), *t.T_MATCH.memory,
+                              take_row(TRUE)), (req.phase, RUNNING), (req.row, 0)),
+               allows=replace(
+                   t.T_MATCH.allows,
+                   when=conj(t.T_MATCH.allows.when, rows.free >= 1, given(t.m) < known)))),
     _wrong("restore-runs", "a turn on loan runs at once",
            "T-RESTORE / INV-LIFE-STEP.runs", becomes(t.T_RESTORE, (req.phase, RUNNING))),
     _wrong("extend-parks", "a chunk before the last parks the request in the same step",
@@ -576,7 +594,7 @@ _LIFE = (
            "T-RESULT / INV-COVER-STEP.rounds",
            replace(
                guarded(t.T_RESULT,
-                       sampled=(t.sampled >= 0) & (t.sampled >= t.k - 1)
+                       sampled=(t.sampled >= maximum(1, t.k - 1))
                        & (known + t.sampled <= req.C + t.k + 1),
                        read=(req.C + t.k <= known + t.sampled) & (known - 1 <= req.C)),
                allows=Allowance(
@@ -596,15 +614,20 @@ _LIFE = (
            guarded(t.T_EXTEND, ahead=(t.ahead >= 0) & (t.ahead <= config.slack))),
     _alone("prefill-computes-sampled", "a prefill computes KV of its own sampled token",
            "T-EXTEND / INV-COVER-STEP.prefills",
-           guarded(
-               t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
-               sampled=(t.sampled >= 0) & (t.sampled <= 1)
-               & implies(t.sampled == 1, t.t >= known))),
+           replace(
+               guarded(
+                   t.T_EXTEND,
+                   t=(t.t >= req.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
+                   sampled=(t.sampled >= 0) & (t.sampled <= 1)
+                   & implies(t.sampled == 1, t.t >= known)),
+               reports=assign((this_step.at, minimum(t.t, known))))),
     _alone("restore-samples",
            "a completely reused prompt samples a token without a computation",
            "T-RESTORE / INV-COVER-STEP.tells",
-           becomes(t.T_RESTORE,
-                   (req.output, req.output + ite(t.T_RESTORE.effect["req.C"] >= known, 1, 0)))),
+           replace(
+               becomes(t.T_RESTORE, (req.output, req.output + _complete),
+                       (req.told, req.told + _complete)),
+               reports=assign((this_step.at, known)))),
     _wrong("insert-samples", "an insert samples a token that has KV already",
            "T-INSERT / INV-COVER-STEP.tells",
            becomes(t.T_INSERT, (req.output, req.output + ite(known <= req.C, 1, 0)))),
