@@ -105,10 +105,10 @@ def test_the_abort_that_was_merged_does_no_harm() -> None:
     loan = INVARIANTS["INV-LOAN"]
     rest = {name: expr for name, expr in loan.conjuncts.items() if name != "grows"}
     less = replace(loan, conjuncts=rest)
-    gone, *rest = t.T_ABORT.memory
+    gone, *others = t.T_ABORT.memory
     hi = ceil_page(maximum(state.slot.A, state.req.A))
     gone = replace(gone, full=replace(gone.full, hi=hi), swa=replace(gone.swa, hi=hi))
-    merged = replace(t.T_ABORT, memory=(gone, *rest))
+    merged = replace(t.T_ABORT, memory=(gone, *others))
     transitions = {**TRANSITIONS, "T-ABORT": merged}
     assert refuted(Spec(transitions), (4,)) is None
     assert refuted(Spec(transitions, {**INVARIANTS, "INV-LOAN": less}), (4,)) is not None

@@ -99,8 +99,8 @@ def run(
             else:
                 workers = cluster(ray, wanted, jobs, built(under_test).title)
             with workers as started:
-                found = searching(under_test, wanted, plan, started, folder, tell)
-            outcome, ranked, patches = found
+                ended = searching(under_test, wanted, plan, started, folder, tell)
+            outcome, ranked, patches = ended
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary |= {"driver": _sign(under_test, wanted, outcome.trace), "patches": patches}
     lines: Iterator[str | Painted]

@@ -356,8 +356,9 @@ class Campaign:
         self.waiting += findings
         if self.waiting and not self.below():
             self.shrink(self.waiting)
-        seconds, size, found = self.clock.taken(), outcome.coverage.size, self.findings.found
-        outcome.points.append(Point(seconds, outcome.examples, size, len(found), size > before))
+        seconds, size = self.clock.taken(), outcome.coverage.size
+        count = len(self.findings.found)
+        outcome.points.append(Point(seconds, outcome.examples, size, count, size > before))
         return [result.rest for result in results]
 
     def saw(self, finding: Finding) -> None:

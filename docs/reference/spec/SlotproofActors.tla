@@ -60,6 +60,8 @@ Answering(x) ==
   x.req_told = x.req_output
 Answered(x) ==
   x.req_prompt + (IF drops_last THEN Max(0, x.req_told - 1) ELSE x.req_told)
+Certain(x) ==
+  Min(Answered(x), x.req_prompt + x.req_told - slack)
 HasKv(x) ==
   PhaseMatched <= x.req_phase
 Begun(x) ==
@@ -679,10 +681,8 @@ INV_PUBLISH_STEP(x, y, z) ==
       /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
          x.req_phase = PhaseRunning
   \* answer
-  /\ (/\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone /\ x.req_kind = KindTurn)
-      /\ 0 <= z.step_published
-      /\ x.req_E <= x.req_Q) =>
-         Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= z.step_published
+  /\ x.req_kind = KindPlain /\ 0 <= z.step_published /\ x.req_E <= x.req_Q =>
+         Floor(Min(x.req_C, Certain(x))) <= z.step_published
   \* evicts
   /\ 0 - (y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) <= z.step_evicted
   \* swa_evicts
@@ -1098,7 +1098,7 @@ T_PARK(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-INSERT. The scheduler publishes the request's valid KV up to q: all whole pages of prompt and answer, except for the last rounds. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
+\* T-INSERT. The scheduler publishes the request's valid KV up to q. A request without a session publishes all whole pages of prompt and answer, except for the last rounds. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
 T_INSERT(a, x) ==
   \* begun
   /\ Begun(x)
@@ -1108,7 +1108,7 @@ T_INSERT(a, x) ==
      \* history
      /\ (x.req_kind = KindTurn /\ ~Answering(x) => q <= Answered(x))
      \* answer
-     /\ (x.req_E <= x.req_Q => Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= q)
+     /\ (x.req_kind = KindPlain /\ x.req_E <= x.req_Q => Floor(Min(x.req_C, Certain(x))) <= q)
      \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
@@ -1561,7 +1561,7 @@ T_PLAIN_FINISH(a, x) ==
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
      \* answer
-     /\ (x.req_E <= x.req_Q => Floor(Min(x.req_C, Min(Answered(x), x.req_prompt + x.req_told - slack))) <= q)
+     /\ (x.req_E <= x.req_Q => Floor(Min(x.req_C, Certain(x))) <= q)
      /\ \E dup \in Tokens :
         \* dup
         /\ 0 <= dup /\ dup <= q - x.req_Q

@@ -1,8 +1,8 @@
 """Complete search of a small world for stuck requests, the counterexamples to progress.
 
-The world has one session and one request without a session. For every waiting request that would
-fit alone with an answer of one more token (``progress.ADMISSIBLE``), the search looks for scheduler
-and tree steps that finish the request with this token. States with shorter paths come first. The
+The world has one session and one request without a session. A waiting request counts if it would
+fit alone with an answer of one more token (``progress.ADMISSIBLE``). The search looks for scheduler
+and tree steps that finish such a request with this token. States with shorter paths come first. The
 search tries all sequences of steps, so a request that it reports is never answered.
 """
 

@@ -168,9 +168,9 @@ TOLD_STEP = step(
 )
 ROUND_STEP = step(
     "INV-ROUND-STEP",
-    "Under overlap scheduling, each token becomes known by the result of one launched round. A "
-    "round computes KV up to the last known token, or ahead. A request that waits again forgets "
-    "its rounds.",
+    "Under overlap scheduling, each token becomes known by the result of one launched round. After "
+    "a launch, all known tokens but the last have KV. A request that waits again forgets its "
+    "rounds.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
     arrives=implies(_new_rounds < 0, (after(req.phase) != RUNNING) | (_known > 0)),
     launches=implies(

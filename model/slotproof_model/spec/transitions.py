@@ -239,7 +239,7 @@ insertable = {
 }
 
 
-_certain = minimum(answered, req.prompt + req.told - config.slack)
+certain = minimum(answered, req.prompt + req.told - config.slack)
 """Number of the answer's tokens that were known before the last rounds."""
 
 
@@ -597,7 +597,7 @@ T_INSERT = Transition(
     guard={
         "begun": begun,
         "history": implies(is_turn & ~answering, q <= answered),
-        "answer": implies(is_plain & (req.E <= req.Q), q >= floor_page(minimum(req.C, _certain))),
+        "answer": implies(is_plain & (req.E <= req.Q), q >= floor_page(minimum(req.C, certain))),
         "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
         "locked": (q - req.Q - dup <= locked) & is_aligned(locked) & (locked <= q - req.Q),
@@ -645,7 +645,7 @@ T_INSERT = Transition(
             (req.kind == TURN)
             | (req.E > req.Q)
             | (given(q) >= floor_page(req.C))
-            | (given(q) >= floor_page(_certain)),
+            | (given(q) >= floor_page(certain)),
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),
             fresh <= given(q) - req.Q,
@@ -1016,7 +1016,7 @@ T_PLAIN_FINISH = Transition(
         "running": req.phase == RUNNING,
         "prefilled": req.prompt <= req.C,
         **insertable,
-        "answer": implies(req.E <= req.Q, q >= floor_page(minimum(req.C, _certain))),
+        "answer": implies(req.E <= req.Q, q >= floor_page(minimum(req.C, certain))),
         **dropped(locks(req)),
     },
     params=(q, dup, swa_dup, u, swa_u),
@@ -1029,7 +1029,7 @@ T_PLAIN_FINISH = Transition(
         & (req.phase == RUNNING)
         & (req.prompt <= req.C)
         & legal_insert
-        & ((req.E > req.Q) | (given(q) >= floor_page(req.C)) | (given(q) >= floor_page(_certain))),
+        & ((req.E > req.Q) | (given(q) >= floor_page(req.C)) | (given(q) >= floor_page(certain))),
         locks(req),
     ),
 )

@@ -147,6 +147,7 @@ _WORLDS: dict[str, Bounds] = {
     "T-SWA-ADVANCE": _CURSOR,
     "save-keeps-last": _VLLM,
     "insert-publishes-little": _REQUEST,
+    "evicts-one-more-of-window": MODELS[2],
 }
 """Models in which TLC looks for the error of a wrong spec, by the spec's name or its transition.
 All others: ``_ANSWERING``."""
