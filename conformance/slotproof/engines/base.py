@@ -71,7 +71,7 @@ class Capabilities:
     rounds_in_chunks: bool = False
     """With chunked prefill, topk must be 1, and a chunk must be longer than a round's drafts."""
     double_reserve: bool = False
-    """A speculative round reserves memory for two rounds, and for each branch in its own pages."""
+    """A speculative round reserves memory for two rounds, with separate pages for each branch."""
     margin: int = 0
     """Number of tokens that must stay free in context and pool, beyond the tokens of a request."""
     answers: dict[str, str] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class Setup:
         """Return the constants of the spec. ``width``: width of the engine's rows, if known."""
         config, choices = self.config, self.choices(offered)
         width = config.context_len if width is None else width
-        # A width of slack asks for no published KV.
+        # With slack as long as a row, no KV must be published.
         spare = width if WHOLE in offered.not_observed else slack(config, offered)
         return Constants(config.page_size, width, config.window, choices, spare)
 

@@ -241,7 +241,8 @@ def _rare_collections() -> Iterator[None]:
     """Exclude the existing objects from garbage collection, and collect new objects less often.
 
     Reference counting frees nearly all objects of an example. By default, Python searches all of
-    torch and Hypothesis for cycles after every 700 new objects, an eighth of a campaign's time.
+    torch and Hypothesis for cycles after every 700 new objects. These searches take an eighth of a
+    campaign's time.
     """
     before = gc.get_threshold()
     gc.freeze()

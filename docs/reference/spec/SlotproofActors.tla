@@ -978,7 +978,7 @@ T_RESTORE(a, x) ==
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-DISCARD. The scheduler releases a slot that is not on loan. The session stays open. The spec allows this at any time: the suite checks that memory or rows were short, or nothing reusable.
+\* T-DISCARD. The scheduler releases a slot that is not on loan. The session stays open. The spec allows a discard at any time. The suite checks that memory or rows were short, or that no KV was reusable.
 T_DISCARD(a, x) ==
   \* holding
   /\ x.slot_holding
@@ -1098,7 +1098,7 @@ T_PARK(a, x) ==
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-INSERT. The scheduler publishes the request's valid KV up to q. A request without a session publishes all whole pages of prompt and answer, except for the last rounds. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
+\* T-INSERT. The scheduler publishes the request's valid KV up to q. A request without a session publishes all whole pages of prompt and answer, except for tokens of the last rounds. Where the tree has the tokens, the row's copies are freed and the row points to the tree. The tree takes the other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.
 T_INSERT(a, x) ==
   \* begun
   /\ Begun(x)
@@ -1233,7 +1233,7 @@ T_LAUNCH(a, x) ==
               \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                  pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-RESULT. The result of a launched round arrives, and the sampled tokens become known. A speculative round commits the KV of k tokens. Only KV of rounds that have no result yet is left ahead.
+\* T-RESULT. The result of a launched round arrives, and the sampled tokens become known. A speculative round commits the KV of k tokens. KV ahead of the known tokens is then of rounds without a result.
 T_RESULT(a, x) ==
   \* overlap
   /\ overlap

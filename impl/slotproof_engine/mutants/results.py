@@ -27,7 +27,7 @@ class ResultTwice(Scheduler):
 
 class ResultsOutliveRetracts(Scheduler):
     def drop_result(self, req: Req) -> None:
-        """Keep the result in flight of a request that waits again. It counts once it runs."""
+        """Keep the result of a request that waits again. Apply the result when the request runs."""
         late = self.results.of(req) if req.rid in self.reqs else None
         super().drop_result(req)
         if late is not None:
@@ -55,7 +55,7 @@ class HistoryOfOutput(SessionCache):
 
 class RetractBeginsAgain(SessionCache):
     def retract_req(self, req: Req) -> None:
-        """Forget the output of a retracted turn, whose client was told it already."""
+        """Drop the output of a retracted turn, although its client was told the output."""
         super().retract_req(req)
         if req.session is not None and self.config.retract == "wipe":
             req.output_ids.clear()
@@ -112,7 +112,7 @@ class RowsByPosition(ReqToTokenPool):
 
 class EagerEviction(Scheduler):
     def make_room(self, tokens: int) -> bool:
-        """Evict as many tokens as are needed, although enough are free."""
+        """Evict the requested number of tokens, even if enough are free."""
         enough = super().make_room(tokens)
         if tokens and self.kv.shortage(tokens) <= 0:
             self.cache.inner.evict(tokens)
@@ -153,7 +153,7 @@ MUTANTS = (
     ),
     _plain(
         "retract-begins-again",
-        "a retracted turn forgets the output that its client was told",
+        "a retracted turn loses the output that its client was told",
         {"retract": "wipe"},
         "INV-COVER-STEP",
         "INV-STEP",

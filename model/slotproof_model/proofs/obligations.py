@@ -88,7 +88,7 @@ class Result:
     """Counterexample of a refuted obligation: the state before the step, and the parameters."""
     seconds: float = 0.0
     reason: Reason | None = None
-    """Reason for which the obligation holds. ``None`` if it does not hold, or was not asked for."""
+    """Reason for which the obligation holds. ``None`` if it fails, or if no reason was asked."""
 
     @property
     def name(self) -> str:
@@ -255,8 +255,8 @@ def primed(expr: Expr) -> Expr:
 
 
 def premise(expr: Expr) -> Expr | None:
-    """Return the formula: a premise of the clause holds. Return ``None`` if a part of the clause
-    has no premise.
+    """Return the condition under which a premise of the clause holds. Return ``None`` if a part of
+    the clause has no premise.
 
     The parts are implications, written as a disjunction whose first operand is a negation. If no
     premise holds, the clause is true for any conclusions.

@@ -1,12 +1,12 @@
-"""Progress: from every state, some sequence of steps answers any waiting request that fits alone.
+"""Progress: from every state, each waiting request that fits alone can be answered.
 
 The proof uses a rank. While any actor has KV or a slot, or the tree has an unlocked page, some
 *helper* step of some actor is enabled and lowers the rank. The rank counts, in order of weight:
 requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
 zero all memory is free, and the waiting request can be matched and prefilled. Token by token, it
 then gets its answer, and it ends. Each part of this argument is an obligation (:func:`tasks_of`)
-about one arbitrary actor and its frame, and so holds for any number of actors. Only the arguments
-that the order is well-founded and that the tokens can be counted are informal.
+about one arbitrary actor and its frame, and so holds for any number of actors. ``docs/proof.md``
+lists four informal arguments.
 
 ``slotproof prove`` proves that a helper preserves the invariants of all actors.
 """

@@ -72,8 +72,8 @@ def _check(solver: z3.Solver, named: Mapping[Term, str]) -> z3.CheckSatResult:
 class Bare:
     """A solver that assumes guard, environment and choices, but no invariant of the state before.
 
-    ``named`` has the assumptions' names by label, for unsat cores. The solver is not the one of the
-    proofs, where invariants make models ten times as slow to find.
+    ``named`` has the assumptions' names by label, for unsat cores. The proofs have another solver:
+    with their invariants, it takes ten times as long to find a model.
     """
 
     def __init__(self, solver: z3.Solver, named: Mapping[Term, str]) -> None:
@@ -296,7 +296,7 @@ def variables_of(task: Task) -> list[Var]:
 
 
 def _others(spec: Spec, transition: Transition, page_size: int | None) -> Iterator[Result]:
-    """Yield the results about actors at rest, with reasons at the page size for reasons."""
+    """Yield the results about actors at rest, with reasons at :data:`REASONS_AT` only."""
     reasons = _others_reasons(spec, transition, page_size) if page_size == REASONS_AT else {}
     for result in others.results(spec, transition, page_size):
         reason: Reason | None = None
@@ -338,7 +338,7 @@ def _work(job: tuple[Spec, str, int | None]) -> tuple[list[Result], list[Vacuity
     # Unless P is a number, the floors of one task slow down the proofs of the others.
     for some in [[task] for task in every] if page_size is None else [every]:
         prover = Prover(some, page_size, page_size == REASONS_AT)
-        # A state of page size 4 is a state of some page size, and Z3 finds it at once.
+        # A state at page size 4 suffices for any P, and Z3 finds it at once.
         small = prover if page_size else Prover(prover.tasks, 4)
         for task in prover.tasks:
             check = small.vacuity(task)

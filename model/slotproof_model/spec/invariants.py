@@ -275,8 +275,8 @@ LOAN = state(
 )
 TOKENS = state(
     "INV-TOKENS",
-    "No count of tokens is negative. A turn's prompt is not shorter than the history. Known tokens "
-    "outside the answer exist only past its end. Such a request runs and can finish.",
+    "No count of tokens is negative. A turn's prompt is not shorter than the history. A "
+    "request with known tokens past its answer's end runs and can finish.",
     counted=conj(session.history >= 0, req.prompt >= 0, req.output >= 0),
     prompt=implies(req.kind == TURN, session.history <= req.prompt),
     told=(req.told >= 0) & (req.told <= req.output),
@@ -287,8 +287,7 @@ TOKENS = state(
 )
 ROUNDS = state(
     "INV-ROUNDS",
-    "Results are outstanding only under overlap scheduling, of at most two rounds of a running "
-    "request.",
+    "Only a running request under overlap scheduling has rounds without a result, at most two.",
     counted=(req.rounds >= 0) & (req.rounds <= 2),
     running=implies(req.rounds > 0, config.overlap & (req.phase == RUNNING)),
 )
@@ -334,7 +333,7 @@ MATCH = harness(
 )
 ECONOMY = harness(
     "INV-ECONOMY",
-    "An engine takes memory only if it is needed, and gives back what no request needs.",
+    "An engine evicts only if memory is needed, and frees window KV that no request needs.",
     evicts="the tree evicts only in an iteration that allocates more than was free",
     cursor="the window cursor of a decoding request moves before two more windows are full",
 )

@@ -95,7 +95,7 @@ class Step(NamedTuple, Generic[Each]):
 
     new: Each  # tokens that a client appends to its session's history
     closes: Each  # a client asks for the session's close
-    final: Each  # the client gets the final answer of its request
+    final: Each  # the client gets the last message about its request
     at: Each  # position of the first token that the step reports
     detached: Each  # a request leaves the actor and continues alone
     published: Each  # end of the prefix that the step gives to the tree, -1 if none
@@ -235,7 +235,7 @@ begun: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
 known: Expr = req.prompt + req.output
 """Number of known tokens of the request: prompt and output."""
 answering: Expr = req.told == req.output
-"""The answer goes on: its client was told every known token."""
+"""No known token is past the answer's end: the client was told every known token."""
 answered: Expr = req.prompt + ite(config.drops_last, maximum(0, req.told - 1), req.told)
 """Length of the history if the turn ends now: the prompt and the told tokens. Under
 ``drops_last``, the last told token is left out."""

@@ -87,9 +87,8 @@ ALIGN_STEP = step(
 INFLIGHT_STEP = step(
     "INV-INFLIGHT-STEP",
     "The flag inflight is cleared only when the turn in flight ends, and no new turn displaces "
-    "that turn. A session ends only while no turn is in flight. A close is deferred only in a step "
-    "that changes nothing else: a client asks for it. A client's close is deferred or carried out. "
-    "A deferred close stays pending.",
+    "that turn. A session ends only while no turn is in flight. Only a client's close is deferred. "
+    "A client's close is deferred or carried out. A deferred close stays pending.",
     clears=implies(session.inflight & ~after(session.inflight), after(req.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(req.prompt) == req.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
@@ -136,9 +135,8 @@ HISTORY = Invariant(
 LIFE_STEP = step(
     "INV-LIFE-STEP",
     "A request begins with a prompt and without output. It waits, is matched, runs, and may be "
-    "parked or wait again. Its kind and its prompt stay the same. It ends with its final answer. A "
-    "request is detached only from "
-    "a busy or closing session, or as the session's own turn.",
+    "parked or wait again. Its kind and its prompt stay the same. It ends with the last message "
+    "to its client. Only a request of a busy or closing session is detached, or its own turn.",
     kind=implies(_lives, after(req.kind) == req.kind),
     prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
     begins=implies(
@@ -159,8 +157,8 @@ LIFE_STEP = step(
 TOLD_STEP = step(
     "INV-TOLD-STEP",
     "Tokens become known in order, each one once: a step reports the tokens from the first unknown "
-    "position on. The client is told reported tokens in the same step, and never fewer tokens than "
-    "before. After the first reported token that it is not told, the client is told no token.",
+    "position on. The client is told tokens only in the step that reports them. No told token is "
+    "withdrawn. After a reported token that the client is not told, the client is told no token.",
     next=implies(_lives & (_known > 0), this_step.at == known),
     keeps=implies(_lives, _told >= 0),
     reported=implies(_lives, _told <= maximum(0, _known)),
@@ -169,7 +167,7 @@ TOLD_STEP = step(
 ROUND_STEP = step(
     "INV-ROUND-STEP",
     "Under overlap scheduling, each token becomes known by the result of one launched round. After "
-    "a launch, all known tokens but the last have KV. A request that waits again forgets its "
+    "a launch, all known tokens but the last have KV. A request that waits again has no "
     "rounds.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
     arrives=implies(_new_rounds < 0, (after(req.phase) != RUNNING) | (_known > 0)),
@@ -274,11 +272,11 @@ def _published(pool: Pool) -> Expr:
 
 SLACK_STEP = step(
     "INV-SLACK-STEP",
-    "A row gets new pages only for KV and for the slack that a decoding round needs past it. "
+    "A row gets new pages only for KV, and for the slack of a decoding round past its KV. "
     "Unless the profile keeps slack, a match or a restore leaves no page past the reused KV, and "
     "the end of a turn leaves none past the history. Committed KV and the pages allocated past it "
-    "are released in one step. A slot on loan keeps its lengths, or gets its turn's. A request "
-    "without a session changes no slot.",
+    "are released in one step. A slot on loan keeps its lengths, or takes its turn's lengths. A "
+    "request without a session changes no slot.",
     grows=implies(
         _stays & (ceil_page(after(own.A)) > ceil_page(own.A)),
         after(own.A) <= ceil_page(after(own.C) + config.slack),
@@ -307,9 +305,8 @@ SLACK_STEP = step(
 )
 CURSOR_STEP = step(
     "INV-CURSOR-STEP",
-    "The SWA cursor moves up only while the request runs or is parked. It then moves to where the "
-    "window begins, except for one more window and a page. The cursor moves back only as far as "
-    "the KV is cut.",
+    "The SWA cursor moves up only while the request runs or is parked. A move ends at most one "
+    "more window and a page below the window. The cursor moves back only as far as the KV is cut.",
     up=implies(_stays & (after(own.E) > own.E), begun & (after(req.phase) >= PARKED)),
     far=implies(
         _stays & (after(own.E) > own.E) & has_kv,
@@ -362,8 +359,8 @@ PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
     "The tree takes only whole pages, with committed KV of known tokens. A turn publishes at its "
     "end only if it was running or parked. A request without a session publishes at its end only "
-    "if it was running. It publishes all whole pages of prompt and answer, except for the last "
-    "rounds. The tree loses only the tokens that a step evicts.",
+    "if it was running. It then publishes all whole pages of prompt and answer, except for tokens "
+    "of the last rounds. The tree loses only the tokens that a step evicts.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
     answer=implies(

@@ -219,7 +219,7 @@ def answers(reported: Expr) -> dict[str, Expr]:
 
 
 def _answers(reported: Expr) -> Expr:
-    """State :func:`answers` case by case, for allowances."""
+    """Return :func:`answers` case by case, for allowances."""
     rest = (given(told) < reported) & (~is_turn | (answered + given(told) >= req.Q))
     return (given(told) >= 0) & ((given(told) == reported) | rest)
 
@@ -240,7 +240,7 @@ insertable = {
 
 
 certain = minimum(answered, req.prompt + req.told - config.slack)
-"""Number of the answer's tokens that were known before the last rounds."""
+"""Number of prompt and answer tokens that were known before the last rounds."""
 
 
 # Sessions ------------------------------------------------------------------
@@ -476,7 +476,8 @@ T_RESTORE = Transition(
 T_DISCARD = Transition(
     "T-DISCARD",
     "The scheduler releases a slot that is not on loan. The session stays open. The spec allows "
-    "this at any time: the suite checks that memory or rows were short, or nothing reusable.",
+    "a discard at any time. The suite checks that memory or rows were short, or that no KV was "
+    "reusable.",
     by="the scheduler",
     stage="match",
     guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(locks(slot))},
@@ -587,10 +588,11 @@ _point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
 T_INSERT = Transition(
     "T-INSERT",
     "The scheduler publishes the request's valid KV up to q. A request without a session publishes "
-    "all whole pages of prompt and answer, except for the last rounds. Where the tree has the "
-    "tokens, the row's copies are freed and the row points to the tree. The tree takes the other "
-    "pages. The lock covers [0, q), or at least the window in the sliding-window pool. A turn "
-    "whose slot is on loan publishes only under loan_publishes. The slot gets the turn's lengths.",
+    "all whole pages of prompt and answer, except for tokens of the last rounds. Where the tree "
+    "has the tokens, the row's copies are freed and the row points to the tree. The tree takes the "
+    "other pages. The lock covers [0, q), or at least the window in the sliding-window pool. A "
+    "turn whose slot is on loan publishes only under loan_publishes. The slot gets the turn's "
+    "lengths.",
     by="the scheduler",
     stage="run",
     course="every request",
@@ -756,7 +758,8 @@ T_LAUNCH = Transition(
 T_RESULT = Transition(
     "T-RESULT",
     "The result of a launched round arrives, and the sampled tokens become known. A speculative "
-    "round commits the KV of k tokens. Only KV of rounds that have no result yet is left ahead.",
+    "round commits the KV of k tokens. KV ahead of the known tokens is then of rounds without a "
+    "result.",
     by="the scheduler",
     stage="run",
     guard={

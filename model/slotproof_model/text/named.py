@@ -29,9 +29,9 @@ class Named:
 
 _PARTS: tuple[tuple[str, str, str, str], ...] = (
     ("known", "Known", "known", "known tokens of the request: prompt and output"),
-    ("answering", "Answering", "answering", "the client was told every known output token"),
+    ("answering", "Answering", "answering", "the client was told every known token"),
     ("answered", "Answered", "answered", "the history, if the turn ends now"),
-    ("certain", "Certain", "certain", "tokens of the answer known before the last rounds"),
+    ("certain", "Certain", "certain", "tokens of prompt and answer known before the last rounds"),
     ("has_kv", "HasKv", "has_kv", "the request is matched, parked or running"),
     ("begun", "Begun", "begun", "the request is running, or parked between two chunks"),
     ("on_loan", "OnLoan", "on_loan", "slot and request describe the same KV"),

@@ -75,7 +75,7 @@ WORDS: dict[str, str] = {
     "config.slack": "positions that a decoding round may allocate past the KV that it computes",
     "step.new": "number of tokens that the client appends to the history",
     "step.closes": "the client asks for the session's close",
-    "step.final": "the client gets the final answer of its request",
+    "step.final": "the client gets the last message about its request",
     "step.at": "position of the first token that becomes known in the step",
     "step.published": "end of the prefix that the step gives to the tree, -1 if none",
     "step.evicted": "full-pool tokens that the step takes from the prefix tree",

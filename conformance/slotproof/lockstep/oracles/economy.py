@@ -12,7 +12,7 @@ from slotproof_model.spec.memory import Move
 
 _GIVES_BACK = moving(Move.FREE) | moving(Move.EVICT)
 _GIVES_UP = transitions_where(lambda spec: spec.stage in ("retract", "abort")) - EVICTS
-"""Transitions of an engine that could not get the memory that it evicted for."""
+"""Transitions of an engine whose eviction freed too little memory."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:

@@ -67,8 +67,8 @@ def _decodes(request: RequestView) -> bool:
 
 
 def _past_window(seen: Observation, rid: str) -> bool:
-    """Return True if window KV past the request's prefix was freed. The engine may then publish
-    nothing more: a page with KV in one pool only is of use to few requests."""
+    """Return True if window KV past the request's prefix was freed. The engine then need not
+    publish more: few requests can use a page with KV in one pool only."""
     views = (side["requests"].get(rid) for side in (seen.previous, seen.snapshot))
     moves = (event for event in seen.snapshot.get("events", ()) if event[0] == ADVANCES)
     return any(view and view["E"] > view["Q"] for view in views) or any(e[2] == rid for e in moves)

@@ -61,8 +61,8 @@ class Wrapper:
         self.runs_ahead = self.overlap and self.speculates
         #: Event of the round whose result a request awaits. The result completes it.
         self.rounds: dict[int, Event] = {}
-        #: C, number of output tokens and position of the first reported token of each request,
-        #: before the result being processed.
+        #: By request, before the result is processed: C, number of output tokens, and position of
+        #: the first reported token.
         self.results: dict[int, tuple[int, int, int]] = {}
         #: True if the result being processed belongs to a speculative round launched ahead.
         self.landing = False

@@ -135,7 +135,7 @@ class Watcher:
 
     def sampled(self, batch: Any, key: str, at: int, count: int) -> None:
         """Record that a request sampled tokens, the first of them at position ``at``. The caller
-        processes the output of the batch."""
+        then processes the batch's output."""
         self._reported.pop(key, None)
         if id(batch) in self._stale.get(key, ()):
             self._late(key, at, count)
@@ -158,7 +158,7 @@ class Watcher:
             self._reported[key] = decoded
 
     def told(self, key: str, count: int) -> None:
-        """Record how many of the tokens just sampled the engine told the client."""
+        """Record how many of the sampled tokens the client was told."""
         event = self._reported.pop(key, None)
         if event is not None:
             event[3]["told"] = min(event[3]["told"], count)

@@ -80,7 +80,7 @@ def _watch_counted(checker: Any, probe: Any) -> None:
 
 
 def _counting(count: Callable[..., Any], cls: Any, probe: Any) -> Callable[..., Any]:
-    """Wrap a count, which reads the allocated length of each KV record that it adds up, once."""
+    """Wrap a counting function, which reads the allocated length of each KV record once."""
 
     def counted(*args: Any) -> Any:
         plain = cls.__getattribute__
