@@ -105,6 +105,16 @@ def test_the_last_one_in_is_retracted(drive: Any) -> None:
     assert d.broken() == set()
 
 
+def test_a_parked_request_is_retracted_before_a_running_one(drive: Any) -> None:
+    """Else ``a`` and ``b`` retract each other forever, each parked while the other runs."""
+    d = drive(page_size=8, total_tokens=24, chunk=8, draft=4, overlap=True, reserve=0)
+    d.submit(None, "first", [1], 0).submit(None, "a", [*range(10, 18)], 1).step()
+    d.submit(None, "b", [*range(20, 28)], 1).drain()
+    assert d.answer("a")["reason"] == d.answer("b")["reason"] == "length"
+    assert "T-PLAIN-RETRACT" in [event[0] for event in d.events]
+    assert d.broken() == set()
+
+
 def test_a_lone_request_that_outgrows_the_pool_is_told(drive: Any) -> None:
     """T-OOM, and T-PLAIN-ABORT for a request without a session."""
     d = drive(total_tokens=6).open("s").submit("s", "a", [1, 2, 3], 20).drain()

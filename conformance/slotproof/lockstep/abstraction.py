@@ -16,13 +16,14 @@ from __future__ import annotations
 from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, REQUEST, SESSION, SLOT, Values
 from slotproof_model.evaluation.world import Constants, World
+from slotproof_model.spec import invariant
 from slotproof_model.spec.state import KINDS, NO_ROW, PHASES, Pool, Request, Rows, Session, Slot
 
 _NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
 _NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))
 _HAS_KV = ("matched", "parked", "running")
 _KIND = OWN["req.kind"]
-UNSHOWN = frozenset((OWN["req.told"], OWN["req.rounds"]))
+UNSHOWN = frozenset(OWN[name] for name in invariant.UNSHOWN)
 """Indices of the variables that no snapshot shows."""
 
 

@@ -60,7 +60,7 @@ def tail(config: EngineConfig) -> int:
 
 def slack(config: EngineConfig, offered: Capabilities) -> int:
     """Return the number of positions that a decoding round may allocate past the KV it computes."""
-    if "draft" in offered.commands:  # The search may inject a draft of any length.
+    if config.draft and "draft" in offered.commands:  # A client may inject a draft of any length.
         return config.context_len
     if not config.draft or not offered.double_reserve:
         return 1 + tail(config)

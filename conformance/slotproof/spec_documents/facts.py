@@ -20,7 +20,7 @@ from slotproof_model.bugs.museum import EXHIBITS, Exhibit
 from slotproof_model.spec import pages
 from slotproof_model.spec.allowances import GIVEN
 from slotproof_model.spec.expr import App, Const, Expr, Op, variables
-from slotproof_model.spec.invariant import Invariant, Kind, about
+from slotproof_model.spec.invariant import Invariant, Kind, about, is_shown
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof_model.spec.profiles import CHOICES
 from slotproof_model.spec.transition import Stage, Transition
@@ -181,9 +181,9 @@ def clauses() -> list[Clause]:
     for id_, invariant in INVARIANTS.items():
         for conjunct, expr in invariant.conjuncts.items():
             name = f"{id_}.{conjunct}"
-            standing = "proved" if about(expr) else "both"
+            standing = "both" if is_shown(expr) else "proved"
             how = {Kind.STATE: "every snapshot", Kind.STEP: "every step reported by events"}
-            seen = "" if about(expr) else how[invariant.kind]
+            seen = how[invariant.kind] if is_shown(expr) else ""
             table.append(Clause(name, id_, invariant.kind.value, standing, seen))
         for conjunct, says in invariant.observed.items():
             table.append(Clause(f"{id_}.{conjunct}", id_, "engine", "observed", says))

@@ -503,9 +503,7 @@ INV_LIFE_STEP(x, y, z) ==
          /\ y.req_output = 0
   \* detaches
   /\ z.step_detached =>
-         \/ x.session_inflight
-         \/ x.session_closing
-         \/ x.req_kind = KindTurn /\ y.req_kind = KindNone
+         IF x.req_kind # KindNone /\ y.req_kind = KindNone /\ x.req_kind = KindTurn THEN x.req_phase = PhaseWaiting ELSE x.session_inflight \/ x.session_closing
   \* ends
   /\ (x.req_kind # KindNone /\ y.req_kind = KindNone => z.step_final \/ z.step_detached)
   \* answered
@@ -612,7 +610,7 @@ INV_SLACK_STEP(x, y) ==
          OwnA(y) <= Ceil(Min(x.slot_A, Cut(Reusable(x), x.slot_E)))
   \* trims
   /\ (/\ ~keeps_slack
-      /\ x.req_phase = PhaseRunning \/ (x.slot_holding /\ x.session_history < x.slot_C)
+      /\ HasKv(x) \/ (x.slot_holding /\ x.session_history < x.slot_C)
       /\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
       /\ y.slot_holding) =>
@@ -1393,7 +1391,7 @@ T_ABORT_PUBLISH(a, x) ==
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
                           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-OOM. The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other request has KV that a retraction could free.
+\* T-OOM. The scheduler aborts a turn for lack of memory, as in T-ABORT. No other request has private KV, which a retraction could free.
 T_OOM(a, x) ==
   \* turn
   /\ x.req_kind = KindTurn

@@ -218,7 +218,10 @@ class Scheduler:
         return True
 
     def _update_running_batch(self) -> bool:
-        """Make room for decoding by retracting the newest requests. Return False if none remain."""
+        """Make room for decoding by retracting the newest requests. Return False if none remain.
+
+        A parked request is the newest. If it stayed, two requests could retract each other forever.
+        """
         reqs = self.running_batch.reqs
         while reqs:
             need = sum(self.kv.new_pages(req, self.rounds.target(req)) for req in reqs)
@@ -227,7 +230,7 @@ class Scheduler:
             if len(reqs) == 1 and self.chunked_req is None:
                 self.out_of_memory(reqs[0])
             else:
-                self.retract_decode(reqs[-1])
+                self.retract_decode(self.chunked_req or reqs[-1])
         return False
 
     def retract_decode(self, req: Req) -> None:

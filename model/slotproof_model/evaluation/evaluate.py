@@ -15,7 +15,7 @@ from typing import Any
 from slotproof_model.evaluation.layout import INDEX, Vector
 from slotproof_model.spec import state
 from slotproof_model.spec.expr import App, Const, Expr, Op, Var, variables
-from slotproof_model.spec.invariant import Kind, about
+from slotproof_model.spec.invariant import Kind, is_shown
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec, conjuncts
@@ -134,7 +134,7 @@ def _check(kind: Kind, args: str, page_size: int) -> Callable[..., Any]:
     lines = [
         f"if not {source(expr, page_size)}: bad.append({tuple(clause.split('.'))!r})"
         for clause, expr in conjuncts(Spec(), kind).items()
-        if about(expr) != "step"  # The guards say the same about an event's parameters.
+        if is_shown(expr)  # The guards say the same about an event's parameters.
     ]
     return _define("check", args, ["bad = []", *lines, "return bad"])
 

@@ -19,8 +19,8 @@ from slotproof_model.proofs.obligations import tasks
 from slotproof_model.proofs.prove import Prover
 from slotproof_model.proofs.symbolic import Symbols, Term
 from slotproof_model.spec import pages, state
-from slotproof_model.spec.expr import Expr, Sort, Var, lift, substitute, variables
-from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.expr import Expr, Sort, Var, lift, substitute
+from slotproof_model.spec.invariant import Kind, of_step
 from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.whole import POOLS, Spec, conjuncts
 
@@ -277,11 +277,11 @@ def _holds(
     spec: Spec, expr: Expr, page_size: int, before: list[int], now: list[int], last: Sequence[Move]
 ) -> bool:
     """Return a formula's value on plain integers, for the last state or the last step."""
-    if not any(name.endswith("'") for name in variables(expr)):
+    if not of_step(expr):
         return bool(compiled(expr, page_size)(now, {}))
     (move,) = last
-    of_step = substitute(expr, spec.transitions[move.transition].this_step)
-    return bool(compiled(of_step, page_size, "v, w, p")(before, now, move.params))
+    known = substitute(expr, spec.transitions[move.transition].this_step)
+    return bool(compiled(known, page_size, "v, w, p")(before, now, move.params))
 
 
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:

@@ -385,6 +385,7 @@ def _answering(
     nothing = dict.fromkeys(spec.transitions["T-PLAIN-FINISH"].names, 0)
     published: dict[str, Expr | int] = {**nothing, **_PUBLISHED}
     ends = {"ANSWERED": req.kind == state.NONE}
+    # A reused prefix must not keep a request from running: the rank argument starts without KV.
     yield (
         _Path(spec)
         .then(EXTEND, t=known, ahead=0, sampled=0, told=0, row=row)

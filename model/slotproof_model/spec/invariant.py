@@ -7,6 +7,9 @@ from enum import Enum
 
 from slotproof_model.spec.expr import Expr, variables
 
+UNSHOWN = frozenset(("req.told", "req.rounds"))
+"""Variables that no snapshot shows."""
+
 
 class Kind(Enum):
     """Scope of an invariant: every state, every step, or observations of the suite only."""
@@ -29,9 +32,8 @@ class Invariant:
 
     @property
     def on_engines(self) -> bool:
-        """True if the suite checks some conjunct. Formulas about a page, a row or the step itself
-        are only proved."""
-        return bool(self.observed) or not all(map(about, self.conjuncts.values()))
+        """True if the suite checks some conjunct. Other conjuncts are only proved."""
+        return bool(self.observed) or any(map(is_shown, self.conjuncts.values()))
 
 
 def about(expr: Expr) -> str:
@@ -44,6 +46,20 @@ def about(expr: Expr) -> str:
     """
     names = {name.rstrip("'").partition(".")[0] for name in variables(expr)}
     return next((what for what in ("page", "line", "step") if what in names), "")
+
+
+def of_step(expr: Expr) -> bool:
+    """Return True if the formula reads a value after the step, or a fact about the step."""
+    return any(name.endswith("'") or name.startswith("step.") for name in variables(expr))
+
+
+def is_shown(expr: Expr) -> bool:
+    """Return True if the suite evaluates the formula: in each snapshot, or in each step.
+
+    Formulas about a page, a row or a fact of a step are only proved. So are formulas about a state
+    that read ``told`` or ``rounds``, because no snapshot shows them.
+    """
+    return not about(expr) and (of_step(expr) or not UNSHOWN & variables(expr))
 
 
 def state(

@@ -334,8 +334,10 @@ MATCH = harness(
 ECONOMY = harness(
     "INV-ECONOMY",
     "An engine evicts only if memory is needed, and frees window KV that no request needs.",
-    evicts="the tree evicts only in an iteration that allocates more than was free",
-    cursor="the window cursor of a decoding request moves before two more windows are full",
+    evicts="the last eviction of an iteration leaves fewer tokens free than it evicted, apart from "
+    "a page and a round's slack for each request",
+    cursor="the window cursor of a decoding request moves at most W + P rounds after W + 2P "
+    "tokens are kept",
 )
 REUSE = harness(
     "INV-REUSE",

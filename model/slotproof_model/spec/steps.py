@@ -136,7 +136,7 @@ LIFE_STEP = step(
     "INV-LIFE-STEP",
     "A request begins with a prompt and without output. It waits, is matched, runs, and may be "
     "parked or wait again. Its kind and its prompt stay the same. It ends with the last message "
-    "to its client. Only a request of a busy or closing session is detached, or its own turn.",
+    "to its client. Only a request of a busy or closing session is detached, or its waiting turn.",
     kind=implies(_lives, after(req.kind) == req.kind),
     prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
     begins=implies(
@@ -145,7 +145,7 @@ LIFE_STEP = step(
     ),
     detaches=implies(
         this_step.detached,
-        session.inflight | session.closing | ((req.kind == TURN) & (after(req.kind) == NONE)),
+        ite(_ends & (req.kind == TURN), req.phase == WAITING, session.inflight | session.closing),
     ),
     ends=implies(_ends, this_step.final | this_step.detached),
     answered=implies(this_step.final, _ends),
@@ -286,7 +286,7 @@ SLACK_STEP = step(
         after(own.A) <= ceil_page(minimum(slot.A, ite(reuse >= slot.E, reuse, floor_page(reuse)))),
     ),
     trims=implies(
-        ~config.keeps_slack & ((req.phase == RUNNING) | _partial) & _ends & after(slot.holding),
+        ~config.keeps_slack & (has_kv | _partial) & _ends & after(slot.holding),
         after(slot.A)
         <= ceil_page(
             maximum(maximum(after(session.history), after(slot.E)), ite(_given_back, slot.A, 0))

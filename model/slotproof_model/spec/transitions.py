@@ -901,8 +901,8 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = replace(
     T_ABORT,
     id="T-OOM",
-    sentence="The scheduler aborts a turn that the pools can't hold, as in T-ABORT. No other "
-    "request has KV that a retraction could free.",
+    sentence="The scheduler aborts a turn for lack of memory, as in T-ABORT. No other request has "
+    "private KV, which a retraction could free.",
     by="the scheduler",
     source="",
     guard={**_abort_guard, "alone": (frame.uncached == 0) & (frame.swa_uncached == 0)},

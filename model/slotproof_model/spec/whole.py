@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from slotproof_model.spec import lines, pages
-from slotproof_model.spec.expr import Expr, variables
-from slotproof_model.spec.invariant import Invariant, Kind, about, pool_of
+from slotproof_model.spec.expr import Expr
+from slotproof_model.spec.invariant import Invariant, Kind, about, of_step, pool_of
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -76,7 +76,6 @@ def _among(clauses: Mapping[str, Invariant], kind: Kind, layer: str | None) -> d
     result: dict[str, Expr] = {}
     for invariant in clauses.values():
         for name, expr in invariant.conjuncts.items():
-            steps = any(v.endswith("'") or v.startswith("step.") for v in variables(expr))
-            if steps == (kind is Kind.STEP) and _in_layer(name, expr, layer):
+            if of_step(expr) == (kind is Kind.STEP) and _in_layer(name, expr, layer):
                 result[f"{invariant.id}.{name}"] = expr
     return result

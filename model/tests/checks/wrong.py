@@ -737,6 +737,11 @@ _ANSWERS = (
            becomes(t.T_REFUSE, (session.inflight, session.inflight & slot.holding),
                    *((var, ite(slot.holding, t.back_to_waiting.get(var.name, var), 0))
                      for var in (req.kind, req.phase, req.prompt, req.output, req.told)))),
+    _wrong("doom-running", "a running turn is detached, and begins again without its session",
+           "T-DOOM / INV-LIFE-STEP.detaches",
+           replace(t.T_ABORT, id="T-DOOM", params=(t.prompt, *t.T_ABORT.params),
+                   guard={**t.T_ABORT.guard, "prompt": t.prompt >= 0},
+                   allows=Allowance(FALSE), reports={}, detaches="doomed")),
     # Slack
     _alone("save-keeps-slack", "a finished turn leaves its drafts' memory to the slot",
            "T-SAVE / INV-SLACK-STEP.trims",
@@ -755,6 +760,14 @@ _ANSWERS = (
            "T-RETRACT-WIPE / INV-SLACK-STEP.together",
            moving(t.T_RETRACT_WIPE, free(req, req.Q, ceil_page(req.C)),
                   *t.T_RETRACT_WIPE.memory[1:])),
+    _wrong("parked-abort-keeps-memory", "the abort of a parked turn keeps its pages in the slot",
+           "T-ABORT / INV-SLACK-STEP.trims",
+           replace(t.T_ABORT, params=(),
+                   guard={"turn": (req.kind == TURN) & (req.phase == PARKED) & slot.lent,
+                          "possible": (session.history >= slot.C) & (req.Q == slot.Q)
+                          & (req.E == slot.E)},
+                   memory=(), means={}, allows=Allowance(FALSE),
+                   effect={**assign((slot.lent, FALSE), (slot.A, req.A)), **t.turn_over})),
     _wrong("partial-abort-keeps-memory",
            "the abort of a retracted turn cuts the slot's KV and keeps the memory",
            "T-ABORT-PARTIAL / INV-SLACK-STEP.trims",

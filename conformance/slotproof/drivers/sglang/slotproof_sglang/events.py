@@ -247,13 +247,9 @@ class Wrapper:
         return {id(req): int(first) for req, first in zip(batch.reqs, firsts, strict=True)}
 
     def _process(self, original: Any, batch: Any, answer: Any, *args: Any, **kwargs: Any) -> Any:
-        firsts = vars(answer).get(POSITIONS, {})
+        firsts = vars(answer)[POSITIONS]
         self.results = {
-            id(req): (
-                self._computed(req),
-                len(req.output_ids),
-                firsts.get(id(req), len(req.origin_input_ids) + len(req.output_ids)),
-            )
+            id(req): (self._computed(req), len(req.output_ids), firsts[id(req)])
             for req in batch.reqs
         }
         self.landing = self.runs_ahead and batch.forward_mode.is_decode()

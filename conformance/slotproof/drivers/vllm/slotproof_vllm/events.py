@@ -148,20 +148,20 @@ class Watcher:
         session, rid, _ = self.clients.of(key)
         extended, decoded = self._extended.pop(key, None), self._rounds.pop(key, None)
         if self.overlap:
-            more = {"at": at, "k": count - 1, "sampled": count, "told": count}
+            more = {"at": at, "k": count - 1, "sampled": count, "told": 0}
             self._reported[key] = self.emit("T-RESULT", session, rid, **more)
         elif extended is not None:
-            extended[3].update(sampled=count, told=count)
+            extended[3].update(sampled=count, told=0)
             self._reported[key] = extended
         elif decoded is not None:
-            decoded[3].update(k=count, told=count)
+            decoded[3].update(k=count, told=0)
             self._reported[key] = decoded
 
     def told(self, key: str, count: int) -> None:
         """Record how many of the sampled tokens the client was told."""
         event = self._reported.pop(key, None)
         if event is not None:
-            event[3]["told"] = min(event[3]["told"], count)
+            event[3]["told"] = min(count, event[3].get("sampled", event[3]["k"]))
 
     def _late(self, key: str, at: int, count: int) -> None:
         """Record a result that was in flight when its request was preempted. Its event comes just
@@ -169,7 +169,7 @@ class Watcher:
         if getattr(self.layout.request(key), "drop_stale_output", False):
             return
         session, rid, _ = self.clients.of(key)
-        more = {"at": at, "k": count - 1, "sampled": count, "told": count}
+        more = {"at": at, "k": count - 1, "sampled": count, "told": 0}
         self._reported[key] = event = ["T-RESULT", session, rid, more]
         self.events.insert(self._position(self._preempted[key]), event)
 
