@@ -25,7 +25,8 @@ from slotproof.search import campaign
 from slotproof.search.examples import Search, Searched
 from slotproof.search.plan import Plan
 from slotproof.traces import itf
-from slotproof_engine.mutants import MUTANTS
+from slotproof_engine.mutants import MUTANTS, results
+from slotproof_model.spec.invariants import INVARIANTS
 from tests.cover.telling import telling
 
 pytestmark = pytest.mark.quality
@@ -106,6 +107,14 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     with pytest.raises(Violated, match=re.escape(trace.violations[0].clause)):
         run_file(test, trace, monkeypatch, None)
     run_file(test, trace, monkeypatch, "reference")
+
+
+@pytest.mark.parametrize("name", [mutant.name for mutant in results.MUTANTS])
+def test_content_stamps_are_not_needed(name: str) -> None:
+    """The spec alone finds bugs of results, answers, slack and economy."""
+    stamps = tuple(f"INV-CONTENT.{conjunct}" for conjunct in INVARIANTS["INV-CONTENT"].observed)
+    plan = replace(PLAN, ignored=stamps, shrink=0)
+    assert campaign.run(InProcessEngine(name), f"reference:{name}", plan).findings
 
 
 @pytest.mark.parametrize("name", [*EXPLAINED, *UNEXPLAINED])

@@ -370,9 +370,7 @@ INV_ABSENT(x) ==
   \* slot
   /\ x.slot_holding \/ (~x.slot_lent /\ x.slot_C = 0 /\ x.slot_A = 0 /\ x.slot_Q = 0 /\ x.slot_E = 0)
   \* req
-  /\ x.req_kind = KindNone =>
-         /\ x.req_phase = PhaseAbsent
-         /\ x.req_prompt = 0 /\ x.req_output = 0 /\ x.req_told = 0 /\ x.req_rounds = 0
+  /\ (x.req_kind = KindNone => x.req_phase = PhaseAbsent /\ x.req_prompt = 0 /\ x.req_output = 0)
   \* kv
   /\ HasKv(x) \/ (x.req_row = NoRow /\ x.req_C = 0 /\ x.req_A = 0 /\ x.req_Q = 0 /\ x.req_E = 0)
 INV_KIND(x) ==

@@ -242,8 +242,8 @@ ABSENT_IS_ZERO = state(
     session=session.open
     | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
     slot=slot.holding | (~slot.lent & conj(*(length == 0 for length in lengths(slot)))),
-    req=(req.kind != NONE)
-    | conj(*(figure == 0 for figure in (req.phase, req.prompt, req.output, req.told, req.rounds))),
+    # INV-TOKENS and INV-ROUNDS say the same about `told` and `rounds`, which no snapshot shows.
+    req=(req.kind != NONE) | conj(*(figure == 0 for figure in (req.phase, req.prompt, req.output))),
     kv=has_kv | ((req.row == NO_ROW) & conj(*(length == 0 for length in lengths(req)))),
 )
 KIND = state(

@@ -143,7 +143,7 @@ _WORLDS: dict[str, Bounds] = {
     **dict.fromkeys(("T-EXTEND", "T-INSERT", "T-LAUNCH", "T-RESULT"), _OVERLAP),
     **dict.fromkeys(("T-PLAIN-FINISH", "T-EVICT"), _REQUEST),
     "T-RETRACT-WIPE": _WIPING,
-    "T-REJECT": _REJECTING,
+    **dict.fromkeys(("T-REJECT", "T-DOOM"), _REJECTING),
     "T-SWA-ADVANCE": _CURSOR,
     "save-keeps-last": _VLLM,
     "insert-publishes-little": _REQUEST,
