@@ -161,7 +161,8 @@ class Watcher:
         """Record how many of the sampled tokens the client was told."""
         event = self._reported.pop(key, None)
         if event is not None:
-            event[3]["told"] = min(count, event[3].get("sampled", event[3]["k"]))
+            sampled = event[3]["k" if event[0] == "T-DECODE" else "sampled"]
+            event[3]["told"] = min(count, sampled)
 
     def _late(self, key: str, at: int, count: int) -> None:
         """Record a result that was in flight when its request was preempted. Its event comes just
