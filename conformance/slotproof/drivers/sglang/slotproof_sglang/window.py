@@ -60,7 +60,8 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
         return {}
     full, swa = config["total_tokens"], config["swa_tokens"]
     if importlib.util.find_spec("sglang.srt.model_executor.pool_configurator") is None:
-        spare = -(full + swa) % LAYERS  # The build divides the sum evenly among its layers.
+        # The build divides the sum evenly among its layers, in whole pages.
+        spare = -(full + swa) % (LAYERS * config["page_size"])
         ratio = (swa + spare / LAYERS) / full
         return {"max_total_tokens": (full + swa + spare) // LAYERS, "swa_full_tokens_ratio": ratio}
     return {"swa_full_tokens_ratio": min(1.0, (swa + 0.5) / full)}
