@@ -532,6 +532,7 @@ INV_ROUND_STEP(x, y) ==
   \* launches
   /\ 0 < y.req_rounds - x.req_rounds =>
          /\ y.req_rounds - x.req_rounds = 1
+         /\ Answering(x)
          /\ y.req_phase = PhaseRunning
          /\ Known(x) <= y.req_C + 1
          /\ y.req_output - x.req_output = 0

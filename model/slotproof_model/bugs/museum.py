@@ -184,14 +184,14 @@ _EXHIBITS = (
             _one_less, 6),
     Exhibit("22862-merged",
             "as merged: free_tail caps the cursor inside a page that was freed already",
-            lambda: _restored(merged_cut(slot, t.reusable)), 9, page_size=2),
+            lambda: _restored(merged_cut(slot, t.reusable)), 8, page_size=2),
     Exhibit("22897-no-trim",
             "when a speculative round finishes a request, KV past the finished length stays "
             "committed",
             lambda: changed(
                 replace(t.T_SAVE, memory=(),
                         effect={**t.T_SAVE.effect, **assign((slot.C, req.C), (slot.A, req.A))})),
-            6),
+            5),
     Exhibit("22900-trim-forgets-cursor",
             "trim caps C and A but not the sliding-window cursor",
             lambda: changed(

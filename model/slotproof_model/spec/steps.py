@@ -166,15 +166,15 @@ TOLD_STEP = step(
 )
 ROUND_STEP = step(
     "INV-ROUND-STEP",
-    "Under overlap scheduling, each token becomes known by the result of one launched round. After "
-    "a launch, all known tokens but the last have KV. A request that waits again has no "
-    "rounds.",
+    "Under overlap scheduling, each token becomes known by the result of one launched round. No "
+    "round is launched after an answer's end. After a launch, all known tokens but the last have "
+    "KV. A request that waits again has no rounds.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
     arrives=implies(_new_rounds < 0, (after(req.phase) != RUNNING) | (_known > 0)),
     launches=implies(
         _new_rounds > 0,
         conj(
-            _new_rounds == 1,
+            (_new_rounds == 1) & answering,
             after(req.phase) == RUNNING,
             known <= after(req.C) + 1,
             (_known == 0) & (after(own.Q) == own.Q) & (after(own.E) == own.E),

@@ -825,7 +825,7 @@ T_SWA_ADVANCE = Transition(
         & is_aligned(given(e))
         & (given(e) > req.E)
         & (given(e) + config.window <= req.C)
-        & (given(e) + config.window + ONE_PAGE >= req.C - config.window)
+        & (floor_page(req.C - config.window) <= given(e) + config.window + ONE_PAGE)
     ),
 )
 

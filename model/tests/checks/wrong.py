@@ -671,6 +671,11 @@ _ANSWERS = (
            becomes(t.T_LAUNCH, (req.rounds, req.rounds + minimum(t.k, 1)))),
     _wrong("launch-twice", "one launched round gets two results",
            "T-LAUNCH / INV-ROUND-STEP.launches", becomes(t.T_LAUNCH, (req.rounds, req.rounds + 2))),
+    _wrong("launch-past-end", "a round is launched although the answer has ended",
+           "T-LAUNCH / INV-ROUND-STEP.launches",
+           replace(unguarded(t.T_LAUNCH, "answering"),
+                   allows=Allowance(config.overlap & t._round_allowed & (req.rounds < 2)
+                                    & (req.C + given(t.k) <= known + req.rounds)))),
     _wrong("launch-third", "a third round is launched before any result",
            "T-LAUNCH / INV-ROUNDS.counted",
            replace(unguarded(t.T_LAUNCH, "rounds"),
