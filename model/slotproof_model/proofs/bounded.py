@@ -236,6 +236,7 @@ class Search:
     def _tidy(self) -> None:
         """Look for a violation with small numbers, which is easier to read."""
         first = self.layers[0]
+        numbers = [term for of in self.params for term in of.values() if z3.is_int(term)]
         for limit in (2, 4, 8):
             self.solver.push()
             self.solver.add(
@@ -244,6 +245,7 @@ class Search:
                 first["rows.total"] <= 2,
                 self.fixed["config.width"] <= limit * self.page_size,
                 self.fixed["config.window"] <= limit,
+                *(term <= limit * self.page_size for term in numbers),
             )
             if self.solver.check() == z3.sat:
                 return
