@@ -57,7 +57,7 @@ def test_a_refuted_obligation_is_a_table_a_trace_and_a_page(
     said = cli(["prove", "--transition", "T-LAUNCH", "--page-size", "1"], 1)
     assert "T-LAUNCH / INV-COVER.req / P=1, refuted by this step:\n    T-LAUNCH d=" in said
     figures = re.search(r"req\.C +(\d+) +(\d+) +committed: positions with valid KV", said)
-    assert figures is not None and int(figures[2]) == int(figures[1]) + 1
+    assert figures is not None and int(figures[2]) > int(figures[1])
     assert re.search(r"req\.phase +running +running +`absent` < `waiting`", said)
     path = "slotproof-traces/spec-T-LAUNCH-INV-COVER.req.itf.json"
     assert re.search(rf"\ntrace +{path}\npage +slotproof show {path} --out page.html\n", said)
