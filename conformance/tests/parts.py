@@ -32,7 +32,7 @@ def rooms(*names: str) -> tuple[str, ...]:
 
 
 _RUN = ("support", "cli", "engines", "lockstep", "protocol", "reports", "search", "traces")
-_REFEREE = (*rooms(*_RUN), "impl", "model")
+_REFEREE = (*rooms(*_RUN), "impl", "model/slotproof_model")
 """Code that finds, shrinks and replays."""
 _COMMANDS = (*rooms(*_RUN, "matrices", "driver_checks"), "model/slotproof_model/proofs/pool.py")
 """Code that handles signals, processes and the ends of commands."""

@@ -240,7 +240,7 @@ def test_every_guard_conjunct_is_seen_to_hold_and_to_fail() -> None:
     holds = fails = 0
     settings = [
         (1, 2, "sglang-records"),
-        (1, 0, "overlap"),
+        (1, 1, "overlap"),
         (1, 1, "reference"),
         (1, 2, "wipe"),
         (4, 4, "reference"),
