@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import pstats
 import sys
 import time
@@ -29,7 +30,6 @@ from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.examples import Search
 from slotproof.search.plan import ExampleBatch, Plan
-from slotproof.support import garbage
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, not tight."""
@@ -65,14 +65,15 @@ def played(
     """(commands, iterations, seconds) of playing the scripts again and again, once at least."""
     commands = iterations = 0
     engine = InProcessEngine(device=device)
+    gc.freeze()
+    gc.set_threshold(20_000)  # as in a search
     started = time.perf_counter()
-    with garbage.seldom():
-        while not commands or time.perf_counter() - started < seconds:
-            for run in runs:
-                referee = play(engine, Setup(config), run)
-                assert not referee.log[-1].violations
-                commands += len(run)
-                iterations += referee.coverage.iterations
+    while not commands or time.perf_counter() - started < seconds:
+        for run in runs:
+            referee = play(engine, Setup(config), run)
+            assert not referee.log[-1].violations
+            commands += len(run)
+            iterations += referee.coverage.iterations
     return commands, iterations, time.perf_counter() - started
 
 
