@@ -23,7 +23,6 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.report import clients
 
 RARE = 5
 """Pairs met less often are named."""
@@ -65,7 +64,7 @@ def main() -> None:
         {name: CONFIGS[name] for name in args.config}, examples=args.examples, seed=args.seed
     )
     coverage = reached(args.engine, plan)
-    figures_by_kind = clients(coverage)
+    figures_by_kind = {of: dict(n.most_common()) for of, n in sorted(coverage.reached.items())}
     print("\n".join(lines(figures_by_kind)))
     if args.record is not None:
         document: dict[str, Any] = described("cpu")
