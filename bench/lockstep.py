@@ -74,6 +74,7 @@ def played(
             assert not referee.log[-1].violations
             commands += len(run)
             iterations += referee.coverage.iterations
+    gc.unfreeze()
     return commands, iterations, time.perf_counter() - started
 
 

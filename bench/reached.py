@@ -19,9 +19,8 @@ import torch
 from machine import described, record
 
 from slotproof.engines.registry import EngineSpec
-from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import CONFIGS
-from slotproof.search import campaign
+from slotproof.search import campaign, report
 from slotproof.search.plan import EXAMPLES, Plan
 
 RARE = 5
@@ -41,14 +40,15 @@ def lines(reached: dict[str, dict[str, int]]) -> Iterator[str]:
             yield f"  {name:24} {count:7} {100 * count / total:5.1f} %"
 
 
-def reached(spec: str, plan: Plan) -> Coverage:
-    """Return the coverage of a campaign on the engine. Findings are printed."""
+def reached(spec: str, plan: Plan) -> dict[str, Any]:
+    """Return the summary of a campaign on the engine, as in ``run --json``. Print findings."""
     with ExitStack() as stack:
         engine = stack.enter_context(closing(EngineSpec(spec).open()))
         outcome = campaign.run(engine, spec, plan)
+        summary = report.summary(outcome, plan, engine.capabilities)
     for finding in outcome.findings:
         print(f"found: {finding.id}: the examples after it were not run")
-    return outcome.coverage
+    return summary
 
 
 def main() -> None:
@@ -63,13 +63,12 @@ def main() -> None:
     plan = Plan(
         {name: CONFIGS[name] for name in args.config}, examples=args.examples, seed=args.seed
     )
-    coverage = reached(args.engine, plan)
-    figures_by_kind = {of: dict(n.most_common()) for of, n in sorted(coverage.reached.items())}
-    print("\n".join(lines(figures_by_kind)))
+    summary = reached(args.engine, plan)
+    print("\n".join(lines(summary["clients"])))
     if args.record is not None:
         document: dict[str, Any] = described("cpu")
-        figures = {"commands": coverage.commands, "iterations": coverage.iterations}
-        record(args.record, {**document, **figures, "reached": figures_by_kind})
+        figures = {"commands": summary["commands"], "iterations": summary["iterations"]}
+        record(args.record, {**document, **figures, "reached": summary["clients"]})
 
 
 if __name__ == "__main__":
