@@ -14,11 +14,15 @@ from hypothesis.strategies import booleans, integers, just, lists, one_of, sampl
 
 from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
+from slotproof.search.deliberate import deliberate
 from slotproof.search.drawing import Again, Chosen, Limit, Prompt, chosen, prompts
 from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
 """Largest drawn length of one long turn. A larger draw gives two turns that fill the pool."""
+
+PARTS = (250, 500, 750)
+"""Parts of a second, in milliseconds. Engines may count whole seconds only."""
 
 IDLE_STEPS = 18
 """Number of steps without events, enough for INV-PROGRESS.stalled to report a waiting request."""
@@ -38,10 +42,13 @@ def machine_for(
     long = drawing.lengths(config.page_size)
     limits = sorted({config.timeout_of(session) for session in drawing.SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
+    ends = [limit for limit in (*limits, config.waiting_timeout, config.running_timeout) if limit]
 
     events = ["turn", "plain", "abort", "open", "close", "tick", *(["accept"] if rounds else [])]
-    events += [name for name in ("retract", "flush", "evict", "abort_all") if name in offered]
+    also = ("retract", "flush", "flush_all", "evict", "abort_all", "tick_ms")
+    events += [name for name in also if name in offered]
     events += ["pause", "continue"] if {"pause", "continue"} <= {*offered} else []
+    operators = ("flush", "flush_all", "pause", "continue", "continue", "abort_all")
 
     class Clients(Sender, RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -214,6 +221,18 @@ def machine_for(
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
+        @precondition(lambda _: "tick_ms" in offered and bool(ends))
+        @rule(
+            limit=sampled_from(ends or [1]),
+            parts=lists(sampled_from(PARTS), min_size=1, max_size=5),
+        )
+        def tick_in_parts(self, limit: int, parts: list[int]) -> None:
+            """Let time pass up to a second before a limit, then in parts of a second."""
+            self.do({"do": "tick", "seconds": limit - 1})
+            for part in parts:
+                self.do({"do": "tick_ms", "ms": part})
+            self.step()
+
         @precondition(lambda _: config.timeout > 2)
         @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
@@ -283,8 +302,12 @@ def machine_for(
                     self.do({"do": name, "session": session or "s1"})
                 case "tick":
                     self.do({"do": "tick", "seconds": waits[new % len(waits)]})
+                case "tick_ms":
+                    self.do({"do": "tick_ms", "ms": PARTS[new % len(PARTS)]})
                 case "evict":
                     self.do({"do": "evict", "tokens": 4 + new})
+                case "draft":
+                    self.do({"do": "draft", "rid": rid, "allocate": topk, "commit": new % 2})
                 case "accept":
                     self.do({"do": "accept", "rid": rid, "tokens": 1 + new % (width + 1)})
                 case _:
@@ -321,9 +344,9 @@ def machine_for(
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=sampled_from(["flush", "pause", "continue", "continue", "abort_all"]))
+        @rule(name=sampled_from([*filter({*offered}.__contains__, operators), ""]))
         def operator(self, name: str) -> None:
-            if name in offered:
+            if name:
                 self.do({"do": name})
 
     # A rule that never applies would make all other rules rarer.
@@ -359,7 +382,7 @@ def machine_for(
 
         clients = Pausing
     if not rounds:
-        return clients
+        return deliberate(clients, offered, config)
 
     class Speculating(clients):  # type: ignore[misc]
         def accept(self, tokens: int) -> None:
@@ -397,4 +420,4 @@ def machine_for(
                 self.do({"do": "retract"})
             self.step()
 
-    return Speculating
+    return deliberate(Speculating, offered, config)
