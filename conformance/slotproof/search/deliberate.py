@@ -85,28 +85,31 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
             self.quiet(session)
             early = pair[0] == "limit" and pair[1] in _RUNS
             stops: list[list[int]] = [[], []]
-            for _ in range(2 if early or "stop" in pair else 1):
-                self.reopen(session)
-                if "no token" in pair:
+            passes = 2 if early or "stop" in pair else 1
+            for _ in range(passes):
+                if passes > 1:
+                    self.reopen(session)
+                if "no token" in pair and not self.past(session):
                     self.submit(session, Prompt(2, 2), 1)
                     self.finish()
                 answers = [
-                    self.rare(session, value, stop) for value, stop in zip(pair, stops, strict=True)
+                    self.rare(session, value, stop, LONG if early else 2)
+                    for value, stop in zip(pair, stops, strict=True)
                 ]
                 stops = [
                     answer[1:2] if value == "stop" or (early and value == "limit") else []
                     for value, answer in zip(pair, answers, strict=True)
                 ]
 
-        def rare(self, session: str, value: str, stop: Sequence[int]) -> list[int]:
-            """Send a turn with a rare value. Return its answer."""
+        def rare(self, session: str, value: str, stop: Sequence[int], many: int) -> list[int]:
+            """Send a turn with a rare value. Return its answer. ``many``: its tokens at a limit."""
             room = max(0, most - len(self.past(session)))
             length, how, new = {
                 "one token": (1, None, 2),
                 "no token": (0, None, 2),
                 "no answer": (2, None, 0),
                 "whole pages": (2, Limit("page", 0), 2),
-                "limit": (0, Limit("pool", 0), min(LONG, room)),
+                "limit": (0, Limit("pool", 0), min(many, room)),
                 "too long": (0, Limit("context", 1), 1),
             }.get(value, (1, None, LONG // 2))
             self.submit(session, Prompt(1, length, how), new, stop)
@@ -157,6 +160,7 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
             if len(self.past(session)) > most // 4:
                 self.reopen(session)
             self.of(Chosen(session, True))
-            self.step()
+            if client.unread:
+                self.step()
 
     return Deliberate

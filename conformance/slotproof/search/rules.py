@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
+from hypothesis.strategies import integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
@@ -84,15 +84,6 @@ def machine_for(
         @rule(who=chosen, prompt=prompts(integers(1, 8), just(1)), new=integers(1, 4))
         def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.whole(self.of(who), prompt, new)
-
-        @rule(who=chosen, length=integers(0, 1), new=integers(0, 1), more=booleans())
-        def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
-            session = self.of(who)
-            self.submit(session, Prompt(0, length), new)
-            self.step()
-            if more:
-                self.submit(session, Prompt(0, 0), 1)
-                self.step()
 
         @rule(
             who=one_of(chosen, just(None)),
@@ -208,15 +199,6 @@ def machine_for(
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
-        @rule(who=chosen, length=integers(1, 4), new=integers(2, 4))
-        def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
-            session = self.of(who)
-            self.whole(session, Prompt(1, length), 1)
-            self.submit(session, Prompt(0, length), new)
-            self.step()
-            self.do({"do": "close", "session": session})
-            self.step()
-
         @rule(seconds=sampled_from(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
@@ -324,13 +306,6 @@ def machine_for(
             self.do({"do": "retract"})
             if steps:
                 self.step()
-
-        @precondition(lambda self: "retract" in offered and bool(self.sent))
-        @rule(back=integers(0, 1))
-        def retract_and_abort(self, back: int) -> None:
-            self.do({"do": "retract"})
-            self.do({"do": "abort", "rid": self.latest(back)})
-            self.step()
 
         @precondition(lambda self: drafts and bool(self.sent))
         @rule(more=drawing.draft_sizes)
