@@ -70,7 +70,7 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
                 self.step(1 if phase == "closing" else 2)
             if phase == "closing":
                 self.do({"do": "close", "session": session})
-            elif phase == "retracted":
+            elif phase == "retracted" and not config.pause_retracts:
                 self.do({"do": retract})
             if phase in ("retracted", "paused"):
                 self.do({"do": "pause"})
@@ -78,14 +78,15 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
                 self.step()
             return self.sent[-1] if self.sent else "nobody"
 
-        @rule(pair=sampled_from([*pairs.values()]), session=drawing.sessions)
-        def rare_turns(self, pair: tuple[str, str], session: str) -> None:
+        @rule(pair=sampled_from([*pairs.values()]), session=drawing.sessions, new=integers(2, 6))
+        def rare_turns(self, pair: tuple[str, str], session: str, new: int) -> None:
             """Send two turns with rare values. A stop token is known from an earlier answer, so
-            such a pair is sent twice. A turn at a limit stops early if the next turn must run."""
+            a pair with a stop is sent again. A turn at a limit stops early if the next turn must
+            run."""
             self.quiet(session)
             early = pair[0] == "limit" and pair[1] in _RUNS
             stops: list[list[int]] = [[], []]
-            passes = 2 if early or "stop" in pair else 1
+            passes = 1 + early + ("stop" in pair)
             for _ in range(passes):
                 if passes > 1:
                     self.reopen(session)
@@ -93,7 +94,7 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
                     self.submit(session, Prompt(2, 2), 1)
                     self.finish()
                 answers = [
-                    self.rare(session, value, stop, LONG if early else 2)
+                    self.rare(session, value, stop, LONG if early and value == "limit" else new)
                     for value, stop in zip(pair, stops, strict=True)
                 ]
                 stops = [
@@ -101,24 +102,22 @@ def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any
                     for value, answer in zip(pair, answers, strict=True)
                 ]
 
-        def rare(self, session: str, value: str, stop: Sequence[int], many: int) -> list[int]:
-            """Send a turn with a rare value. Return its answer. ``many``: its tokens at a limit."""
+        def rare(self, session: str, value: str, stop: Sequence[int], new: int) -> list[int]:
+            """Send a turn with a rare value. Return its answer."""
             room = max(0, most - len(self.past(session)))
             length, how, new = {
-                "one token": (1, None, 2),
-                "no token": (0, None, 2),
+                "no token": (0, None, new),
                 "no answer": (2, None, 0),
-                "whole pages": (2, Limit("page", 0), 2),
-                "limit": (0, Limit("pool", 0), min(many, room)),
+                "whole pages": (2, Limit("page", 0), new),
+                "limit": (0, Limit("pool", 0), min(new, room)),
                 "too long": (0, Limit("context", 1), 1),
-            }.get(value, (1, None, LONG // 2))
+            }.get(value, (1, None, new))
             self.submit(session, Prompt(1, length, how), new, stop)
             rid = self.sent[-1]
             if value in ("aborted", "retracted", "accepted"):
                 self.step()
-                told = {"rid": rid, "tokens": config.draft + 1}
                 name = {"aborted": "abort", "retracted": retract}.get(value, "accept")
-                self.do({"do": name, **{"abort": {"rid": rid}, "accept": told}.get(name, {})})
+                self.event(name, session, rid, config.draft)  # accepts all drafts
             self.finish()
             texts = self.texts()
             return texts[-1].answer if texts else []

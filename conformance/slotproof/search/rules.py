@@ -7,7 +7,6 @@ them, and the referee judges. Shrinking works on the commands (:mod:`slotproof.s
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.strategies import integers, just, lists, one_of, sampled_from
@@ -23,6 +22,9 @@ TOGETHER = 52
 
 PARTS = (250, 500, 750)
 """Parts of a second, in milliseconds. Engines may count whole seconds only."""
+
+OPERATORS = ("flush", "flush_all", "pause", "continue", "continue", "abort_all", "evict", "evict")
+"""Commands of an operator, with repetitions for more frequent commands."""
 
 IDLE_STEPS = 18
 """Number of steps without events, enough for INV-PROGRESS.stalled to report a waiting request."""
@@ -48,7 +50,7 @@ def machine_for(
     also = ("retract", "flush", "flush_all", "evict", "abort_all", "tick_ms")
     events += [name for name in also if name in offered]
     events += ["pause", "continue"] if {"pause", "continue"} <= {*offered} else []
-    operators = ("flush", "flush_all", "pause", "continue", "continue", "abort_all")
+    operators = ["open", *(name for name in OPERATORS if name in offered)]
 
     class Clients(Sender, RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -199,6 +201,15 @@ def machine_for(
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
+        @rule(who=chosen, length=integers(1, 4), new=integers(2, 4))
+        def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
+            session = self.of(who)
+            self.whole(session, Prompt(1, length), 1)
+            self.submit(session, Prompt(0, length), new)
+            self.step()
+            self.do({"do": "close", "session": session})
+            self.step()
+
         @rule(seconds=sampled_from(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
@@ -295,11 +306,6 @@ def machine_for(
                 case _:
                     self.do({"do": name})
 
-        @precondition(lambda _: "evict" in offered)
-        @rule(tokens=integers(1, 16))
-        def evict(self, tokens: int) -> None:
-            self.do({"do": "evict", "tokens": tokens})
-
         @precondition(lambda _: "retract" in offered)
         @rule(steps=integers(0, 1))
         def retract(self, steps: int) -> None:
@@ -319,47 +325,14 @@ def machine_for(
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=sampled_from([*filter({*offered}.__contains__, operators), ""]))
-        def operator(self, name: str) -> None:
-            if name:
-                self.do({"do": name})
+        @rule(name=sampled_from(operators), new=integers(-3, 12))
+        def operator(self, name: str, new: int) -> None:
+            self.event(name, None, "", new)
 
-    # A rule that never applies would make all other rules rarer.
-    clients: type[Any] = Clients
-    if config.pause_retracts:  # A pause sends running requests back to waiting.
-
-        class Pausing(Clients):
-            @precondition(lambda _: {"pause", "continue"} <= {*offered})
-            @rule(
-                who=chosen,
-                prompt=prompts(integers(1, 12), just(1)),
-                new=integers(1, 8),
-                steps=integers(1, 4),
-                then=sampled_from(["", "abort", "close", "reject", "plain"]),
-            )
-            def turn_and_pause(
-                self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
-            ) -> None:
-                session = self.of(who)
-                self.submit(session, prompt, new)
-                rid = self.sent[-1]
-                self.step(steps)
-                self.do({"do": "pause"})
-                self.step()
-                if then == "abort":
-                    self.do({"do": "abort", "rid": rid})
-                elif then == "close":
-                    self.do({"do": "close", "session": session})
-                elif then:
-                    self.submit(session if then == "reject" else None, Prompt(0, 2), new)
-                self.do({"do": "continue"})
-                self.step(new + 2)
-
-        clients = Pausing
     if not rounds:
-        return deliberate(clients, offered, config)
+        return deliberate(Clients, offered, config)
 
-    class Speculating(clients):  # type: ignore[misc]
+    class Speculating(Clients):
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
