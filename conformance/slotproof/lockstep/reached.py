@@ -4,8 +4,8 @@ where the engine's snapshots show it. It is never judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from itertools import product
+from collections.abc import Callable, Collection
+from itertools import chain, product
 from typing import TypeAlias
 
 from slotproof.lockstep.client import Client
@@ -25,14 +25,12 @@ _BEGUN = ("waiting", "retracted", "parked", "prefilled", "decoding")
 _REQUEST = ("unread", *_BEGUN, "answered")
 _SESSION = ("none", "opening", "empty", "idle", "unread", *_BEGUN, "closing")
 _ENGINE = ("nothing", "slots", "running", "waiting", "parked", "paused")
+_OPERATOR = "plain tick tick_ms evict retract flush flush_all pause continue abort_all"
 TARGETS: dict[str, tuple[str, ...]] = {
     "abort": ("unknown", *_REQUEST),
     **dict.fromkeys(("accept", "draft"), _REQUEST),
     **dict.fromkeys(("open", "submit", "close"), _SESSION),
-    **dict.fromkeys(
-        ("plain", "tick", "tick_ms", "evict", "retract", "flush", "flush_all"), _ENGINE
-    ),
-    **dict.fromkeys(("pause", "continue", "abort_all"), _ENGINE),
+    **dict.fromkeys(_OPERATOR.split(), _ENGINE),
 }
 """Phases of each command's target: a request, a session, or else the engine. The command ``plain``
 is a submit without a session. ``parked``: between two chunks. ``prefilled``: the first result is
@@ -57,21 +55,21 @@ _NEEDS: dict[str, Callable[[EngineConfig, Collection[str]], bool]] = {
 
 
 def drawable(
-    offered: Collection[str], configs: Iterable[EngineConfig]
+    offered: Collection[str], configs: Collection[EngineConfig]
 ) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, str]]]:
     """Return the pairs (command, phase of its target) and the pairs of rare values in consecutive
     turns, by name. Some configuration allows both parts of each pair."""
-    phases, pairs = dict[str, tuple[str, str]](), dict[str, tuple[str, str]]()
-    sent = {*offered, "plain"} & TARGETS.keys()
-    all_phases = [(name, phase) for name in TARGETS if name in sent for phase in TARGETS[name]]
-    for config in configs:
-
-        def able(pair: tuple[str, str], config: EngineConfig = config) -> bool:
-            return all(_NEEDS[name](config, offered) for name in pair if name in _NEEDS)
-
-        phases |= {f"{name}: {phase}": (name, phase) for name, phase in filter(able, all_phases)}
-        pairs |= {f"{one}, {two}": (one, two) for one, two in filter(able, product(RARE, RARE))}
-    return phases, pairs
+    sent = [name for name in TARGETS if name in {*offered, "plain"}]
+    phases = [(name, phase) for name in sent for phase in TARGETS[name]]
+    able = {
+        name: {config for config in configs if name not in _NEEDS or _NEEDS[name](config, offered)}
+        for name in (*RARE, *chain.from_iterable(phases))
+    }
+    pairs = {
+        f"{one}, {two}": (one, two) for one, two in product(RARE, RARE) if able[one] & able[two]
+    }
+    named = {f"{one}: {two}": (one, two) for one, two in phases if able[one] & able[two]}
+    return named, pairs
 
 
 def branch(common: int, length: int, leaf: bool, page: int) -> str:
@@ -206,6 +204,11 @@ class Reached:
         for value in (name for name, holds in values.items() if holds):
             self._is(rid, value)
 
+    def _ends(self, sid: str, client: Client) -> None:
+        """Forget the last turn of a session that the engine closed. Later turns may be unread."""
+        if (turn := self._turns.get(sid)) is not None and client.requests[turn].answers:
+            del self._turns[sid]
+
     def _is(self, rid: str, value: str) -> None:
         """Record a rare value of a turn. Count its pairs with values of the turns next to it."""
         if (values := self._rare.get(rid)) is None or value in values:
@@ -249,7 +252,9 @@ class Reached:
         for option in now.get("options", ()):
             reached["options"][option] += 1
         for message in now["messages"]:
-            if message["type"] == "refused":
+            if message["type"] == "closed":
+                self._ends(str(message["session"]), client)
+            elif message["type"] == "refused":
                 reached["refused"][_told(message, before)] += 1
             elif message["type"] == "finish":
                 reason = message["reason"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hypothesis.stateful import rule
+from hypothesis.stateful import RuleBasedStateMachine, rule
 from hypothesis.strategies import booleans, integers, sampled_from
 
 from slotproof.lockstep.reached import drawable
@@ -23,7 +23,9 @@ _RUNS = ("stop", "aborted", "retracted", "accepted")
 """Rare values of turns that run."""
 
 
-def deliberate(base: Any, offered: Collection[str], config: EngineConfig) -> Any:
+def deliberate(
+    base: Any, offered: Collection[str], config: EngineConfig
+) -> type[RuleBasedStateMachine]:
     """Return a subclass of a state machine, with rules for pairs that are rare by chance."""
     phases, pairs = drawable(offered, [config])
     retract = "retract" if "retract" in offered else "flush_all"

@@ -329,6 +329,7 @@ def machine_for(
         def operator(self, name: str, new: int) -> None:
             self.event(name, None, "", new)
 
+    # A rule that never applies would make all other rules rarer.
     if not rounds:
         return deliberate(Clients, offered, config)
 
