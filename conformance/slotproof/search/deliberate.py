@@ -17,8 +17,8 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
 from slotproof.search.drawing import Chosen, Limit, Prompt, family
 
-LONG, ROOM = 12, 30
-"""New tokens of a turn that is still running at the command, and most steps for a turn's end."""
+LONG, ROOM = 12, 10
+"""New tokens of a turn that is still running at the command, and most times three steps for its end."""
 _RUNS = ("stop", "aborted", "retracted", "accepted")
 """Rare values of turns that run."""
 
@@ -88,7 +88,7 @@ def deliberate(
             self.quiet(session)
             early = pair[0] == "limit" and pair[1] in _RUNS
             stops: list[list[int]] = [[], []]
-            passes = 1 + early + ("stop" in pair)
+            passes = 1 + early + pair.count("stop")
             for _ in range(passes):
                 if passes > 1:
                     self.reopen(session)
@@ -136,7 +136,7 @@ def deliberate(
                     return
                 if self.referee.client.requests[self.sent[-1]].answers:
                     return
-                self.step()
+                self.step(3)
 
         def resume(self) -> None:
             self.do({"do": "continue"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from hypothesis.strategies import integers, just, lists, one_of, sampled_from
+from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
@@ -86,6 +86,15 @@ def machine_for(
         @rule(who=chosen, prompt=prompts(integers(1, 8), just(1)), new=integers(1, 4))
         def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.whole(self.of(who), prompt, new)
+
+        @rule(who=chosen, length=integers(0, 1), new=integers(0, 1), more=booleans())
+        def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
+            session = self.of(who)
+            self.submit(session, Prompt(0, length), new)
+            self.step()
+            if more:
+                self.submit(session, Prompt(0, 0), 1)
+                self.step()
 
         @rule(
             who=one_of(chosen, just(None)),
