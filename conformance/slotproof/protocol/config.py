@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 
@@ -240,22 +239,3 @@ SERVED: dict[str, EngineConfig] = {
     "p1-branching": EngineConfig(branching=True, max_running=2, rows=8, total_tokens=96),
 }
 """Configurations with server options, for engines that offer those options."""
-
-
-NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
-"""Pattern of a configuration's name in a covering array. The array depends on the engine."""
-
-
-def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
-    """Return the named configurations, or {} without names. Raises :class:`BadConfig`.
-
-    >>> list(chosen(["p4", "p1", "pairs-01"]))
-    ['p4', 'p1']
-    """
-    known = CONFIGS | SERVED
-    wanted = [name for name in names or () if not NUMBERED.fullmatch(name)]
-    for name in wanted:
-        if name not in known:
-            choices = f"there are: {', '.join(known)}; for several, repeat the option"
-            raise BadConfig(f"unknown configuration {name!r}; {choices}")
-    return {name: known[name] for name in wanted}
