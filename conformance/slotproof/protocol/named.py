@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -14,7 +15,6 @@ NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
 """Pattern of a configuration's name in a covering array. The array depends on the engine."""
 DEFAULTS: dict[str, Any] = asdict(EngineConfig())
 """Default of each field."""
-_WORDS = {"true": True, "false": False}
 
 
 def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
@@ -64,27 +64,14 @@ def read(text: str) -> EngineConfig:
             raise BadConfig(f"{text!r}: there is no field {name!r}; {hint}")
         if name in fields:
             raise BadConfig(f"{text!r}: {name} is given twice")
-        fields[name] = _value(name, value if equals else "true")
+        try:
+            fields[name] = json.loads(value.lower()) if equals else True
+        except ValueError:
+            fields[name] = value  # The text of a choice.
     config = EngineConfig.from_json(fields)
     if reason := config.too_large():
         raise BadConfig(f"{text!r}: {reason}")
     return config
-
-
-def _value(name: str, text: str) -> Any:
-    """Return a field's value from its text."""
-    default = DEFAULTS[name]
-    if isinstance(default, str):
-        return text
-    value: int | None
-    if isinstance(default, bool):
-        value, form = _WORDS.get(text.lower()), "true or false"
-    else:
-        whole = re.fullmatch(r"\d{1,18}", text, re.ASCII)
-        value, form = int(text) if whole else None, "a whole number"
-    if value is None:
-        raise BadConfig(f"{name}={text}: the value must be {form}")
-    return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
