@@ -63,7 +63,7 @@ class Table:
     programs: tuple[str, ...]
     """Last words of the server's program. A model may follow."""
     page_sizes: tuple[int, ...]
-    """Page sizes of the driver. A larger page is scaled to the largest of them."""
+    """Page sizes of the driver. Another page size is scaled to the next smaller one."""
     server: Mapping[str, Any]
     """Fields of a server without flags. ``pages`` is the pool's size in pages."""
     flags: Mapping[str, Flag]
