@@ -287,19 +287,13 @@ TOKENS = state(
         (req.phase == RUNNING) & (req.prompt <= req.C) & implies(is_turn, answered >= req.Q),
     ),
 )
+_wiped = (req.phase == WAITING) & ~config.retract_keeps & ~slot.holding
 ROUNDS = state(
     "INV-ROUNDS",
     "Only under overlap scheduling has a request rounds without a result, at most one for each "
     "batch under way. It runs, or a retraction that wipes has sent it back to waiting.",
     counted=(req.rounds >= 0) & implies(req.rounds > 0, req.rounds <= config.batches),
-    running=implies(
-        req.rounds > 0,
-        config.overlap
-        & (
-            (req.phase == RUNNING)
-            | ((req.phase == WAITING) & ~config.retract_keeps & ~slot.holding)
-        ),
-    ),
+    running=implies(req.rounds > 0, config.overlap & ((req.phase == RUNNING) | _wiped)),
 )
 
 ENVIRONMENT: dict[str, Expr] = {

@@ -115,7 +115,10 @@ HISTORY = Invariant(
     "then leaves no slot. The history is then the turn's prompt and the tokens that its client was "
     "told. The next prompt is the history plus new tokens.",
     {
-        "told": implies(session.open & _tells, after(session.history) == answered),
+        "told": implies(
+            session.open & (_tells | (this_step.finishes & (req.kind == TURN))),
+            after(session.history) == answered,
+        ),
         "only_at_finish": implies(
             session.open & _tells,
             conj(
@@ -266,7 +269,7 @@ KEEP_STEP = step(
     ),
     runs=implies(
         _stays & ~_matched & ~_ends,
-        after(own.C) >= ite(after(req.phase) == WAITING, minimum(own.C, known), own.C),
+        after(own.C) >= ite(after(req.phase) == WAITING, _cut_to(known), own.C),
     ),
     refused=implies(
         has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
