@@ -17,8 +17,10 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
 from slotproof.search.drawing import Chosen, Limit, Prompt, family
 
-LONG, ROOM = 12, 10
-"""New tokens of a turn that is still running at the command, and most times three steps for its end."""
+LONG = 12
+"""New tokens of a turn that is still running when a command meets it."""
+WAITS = 10
+"""Largest number of step commands, of three iterations each, that wait for an answer."""
 _RUNS = ("stop", "aborted", "retracted", "accepted")
 """Rare values of turns that run."""
 
@@ -69,7 +71,7 @@ def deliberate(
                 if short:
                     self.finish()
             if phase in ("retracted", "running", "decoding", "closing"):
-                self.step(1 if phase == "closing" else 2)
+                self.step(1 if phase == "closing" else config.batches)
             if phase == "closing":
                 self.do({"do": "close", "session": session})
             elif phase == "retracted" and not config.pause_retracts:
@@ -131,7 +133,7 @@ def deliberate(
 
         def finish(self) -> None:
             """Step until the last request is answered."""
-            for _ in range(ROOM):
+            for _ in range(WAITS):
                 if self.referee is None or self.broken:
                     return
                 if self.referee.client.requests[self.sent[-1]].answers:

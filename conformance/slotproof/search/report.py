@@ -366,12 +366,13 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
-    for label, (kind, noun) in zip(("drawn", ""), _DRAWN.items(), strict=True):
+    for label, kind in zip(("drawn", ""), _DRAWN, strict=True):
         part = report["drawn"][kind]
         rest = len(part["never"]) - NAMED
-        more = [f"{rest} more"] if rest > 0 else []
-        never = f"; never: {'; '.join(part['never'][:NAMED] + more)}" if part["never"] else ""
-        yield labelled(label, f"{part['reached']} of {part['of']} {noun}{never}")
+        names = [*part["never"][:NAMED], *([f"{rest} more"] if rest > 0 else [])]
+        yield labelled(label, f"{part['reached']} of {part['of']} {_DRAWN[kind]}")
+        if names:
+            yield labelled("", f"never: {'; '.join(names)}")
     yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
     yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])
