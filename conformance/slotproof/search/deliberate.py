@@ -109,13 +109,15 @@ def deliberate(
         def rare(self, session: str, value: str, stop: Sequence[int], new: int) -> list[int]:
             """Send a turn with a rare value. Return its answer."""
             room = max(0, most - len(self.past(session)))
+            paged = Limit("page", 0) if new % 2 and room > config.page_size + new else None
             length, how, new = {
+                "one token": (1, None, new),
                 "no token": (0, None, new),
                 "no answer": (2, None, 0),
                 "whole pages": (2, Limit("page", 0), new),
                 "limit": (0, Limit("pool", 0), min(new, room)),
                 "too long": (0, Limit("context", 1), 1),
-            }.get(value, (1, None, new))
+            }.get(value, (1, paged, new))
             self.submit(session, Prompt(1, length, how), new, stop)
             rid = self.sent[-1]
             if value in ("aborted", "retracted", "accepted"):
