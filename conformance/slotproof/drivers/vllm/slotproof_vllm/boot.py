@@ -66,11 +66,6 @@ class Options:
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration with defaults. Raise `UsageError` for an impossible value."""
     full: dict[str, Any] = filled(config, {**DEFAULTS, "retract": "wipe"}, LIMITS)
-    if full["context_len"] > full["total_tokens"]:
-        raise UsageError(
-            f"config.total_tokens: {full['total_tokens']} is less than a context of "
-            f"{full['context_len']}, so vLLM does not start"
-        )
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is negative")
     if full["draft"] and full["chunk"]:

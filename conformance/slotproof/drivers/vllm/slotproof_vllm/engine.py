@@ -347,7 +347,6 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         ],
         "profile": "vllm",
         "recompute": True,
-        "whole_contexts": True,
         "rounds_in_chunks": True,
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,
