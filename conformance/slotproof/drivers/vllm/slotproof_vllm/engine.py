@@ -70,9 +70,9 @@ class Engine:
     """Engine under test in one example."""
 
     def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
-        self.context_len = int(config["context_len"])
         self.turns_alone = options.turns_alone
         self.scheduler = boot.build_scheduler(config, options)
+        self.context_len = int(self.scheduler.max_model_len)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.overlap = bool(config["overlap"])
