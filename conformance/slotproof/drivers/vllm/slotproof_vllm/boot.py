@@ -69,23 +69,16 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is negative")
     if full["draft"] and full["chunk"]:
-        _share_chunks(full)
+        if drafts.method(full) != "ngram":
+            raise UsageError(
+                "config.topk: must be 1 with chunks, because no event describes the memory given "
+                "to a draft model past a prefill chunk"
+            )
+        if full["chunk"] <= full["draft"]:
+            raise UsageError(
+                f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
+            )
     return full
-
-
-def _share_chunks(full: dict[str, Any]) -> None:
-    """Lower ``max_running`` if needed: all requests of a batch share one chunk of tokens."""
-    if drafts.method(full) != "ngram":
-        raise UsageError(
-            "config.topk: must be 1 with chunks, because no event describes the memory given to a "
-            "draft model past a prefill chunk"
-        )
-    most = full["chunk"] // (full["draft"] + 1)
-    if not most:
-        raise UsageError(
-            f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
-        )
-    full["max_running"] = min(full["max_running"], most)  # Each round must fit completely.
 
 
 def limits() -> dict[str, list[Any]]:
