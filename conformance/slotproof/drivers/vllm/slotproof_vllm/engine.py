@@ -15,6 +15,7 @@ from .inputs import Inputs, check_tokens
 from .layout import Layout
 from .runner import Runner, RunnerRequest
 from .snapshot import Snapshooter
+from .worker import Worker
 
 INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
 PAUSES = ("pause", "continue")
@@ -81,7 +82,11 @@ class Engine:
         self.proposals = drafts.proposals() if config["draft"] else None
         self.under_way: deque[Ran] = deque()
         self.runner = Runner(
-            config["page_size"], config["draft"], self._accepts, boot.block_hash(options)
+            config["page_size"],
+            config["draft"],
+            self._accepts,
+            boot.block_hash(options),
+            Worker.of(self.scheduler, self.overlap, self.layout.blocks),
         )
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
