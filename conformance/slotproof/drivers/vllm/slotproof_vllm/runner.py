@@ -126,7 +126,7 @@ class Runner:
             worker.resumes(key, blocks)
         elif worker is not None:
             worker.continues(key, request, computed, outputs)
-        if worker is not None and not worker.v2 and key not in self.batch:
+        if worker is not None and not worker.v2 and (resumed or key not in self.batch):
             request.tokens = worker.joins(key, request, cached.all_token_ids, outputs)
         if resumed:
             request = RunnerRequest(request.tokens, [], computed, request.prompt)
