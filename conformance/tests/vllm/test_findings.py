@@ -46,6 +46,7 @@ LAST = {
     "never-filled-block": NEW,
     "paused-session-pins": NEW,
     "larger-than-pool": NEW,
+    "flush-paused-session": NEW,
     "resumed-sessions-deadlock": NEW,
 }
 """The last release with the finding. All earlier releases have it, back to 0.15.0."""
