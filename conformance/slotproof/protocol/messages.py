@@ -76,7 +76,6 @@ class Offered(TypedDict):
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
     whole_chunks: NotRequired[bool]
-    whole_contexts: NotRequired[bool]
     rounds_in_chunks: NotRequired[bool]
     double_reserve: NotRequired[bool]
     margin: NotRequired[Count]

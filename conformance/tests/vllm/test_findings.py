@@ -45,6 +45,8 @@ LAST = {
     "session-outgrows-context": NEW,
     "never-filled-block": NEW,
     "paused-session-pins": NEW,
+    "larger-than-pool": NEW,
+    "flush-paused-session": NEW,
     "resumed-sessions-deadlock": NEW,
 }
 """The last release with the finding. All earlier releases have it, back to 0.15.0."""

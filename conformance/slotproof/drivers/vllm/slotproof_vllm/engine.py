@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ from .inputs import Inputs, check_tokens
 from .layout import Layout
 from .runner import Runner, RunnerRequest
 from .snapshot import Snapshooter
+from .worker import Worker
 
-INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
-PAUSES = ("pause", "continue")
+INBOX = ("open", "submit", "abort", "close", "flush", "flush_all", "pause", "continue", "abort_all")
 TRANSITIONS = (
     "T-OPEN",
     "T-CLOSE",
@@ -29,6 +30,8 @@ TRANSITIONS = (
     "T-RESTORE",
     "T-EXTEND",
     "T-PARK",
+    "T-INSERT",
+    "T-EVICT",
     "T-DECODE",
     "T-SAVE",
     "T-ABORT",
@@ -40,8 +43,6 @@ TRANSITIONS = (
 )
 AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
 """Transitions that are offered only with asynchronous scheduling."""
-SHARING = ("T-INSERT", "T-EVICT")
-"""Transitions that are offered only with a prefix cache."""
 NOT_OBSERVED = {
     "the engine's own check": "vLLM has no check of its memory at run time",
     "timeouts": "vLLM closes no session by itself",
@@ -70,9 +71,9 @@ class Engine:
     """Engine under test in one example."""
 
     def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
-        self.context_len = int(config["context_len"])
         self.turns_alone = options.turns_alone
-        self.scheduler = boot.build_scheduler(config, options)
+        self.scheduler = boot.build_scheduler(config)
+        self.context_len = int(self.scheduler.max_model_len)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.overlap = bool(config["overlap"])
@@ -81,12 +82,17 @@ class Engine:
         self.proposals = drafts.proposals() if config["draft"] else None
         self.under_way: deque[Ran] = deque()
         self.runner = Runner(
-            config["page_size"], config["draft"], self._accepts, boot.block_hash(options)
+            config["page_size"],
+            config["draft"],
+            self._accepts,
+            boot.block_hash(config),
+            Worker.of(self.scheduler, self.overlap, self.layout.blocks),
         )
-        self.inputs = Inputs(config["page_size"], options)
+        self.inputs = Inputs(config)
         self.snapshooter = Snapshooter(
-            self.layout, self.clients, self.watcher, self.runner, options.prefix_cache
+            self.layout, self.clients, self.watcher, self.runner, not config["no_tree"]
         )
+        self.options = {name: bool(config[name]) for name in ("priority", "no_tree")}
         self.outputs = boot.model_outputs()
         self.aborted = boot.aborted()
         self.inbox: list[dict[str, Any]] = []
@@ -159,11 +165,14 @@ class Engine:
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages, self.messages = self.messages, []
         ended = [{"rid": message["rid"]} for message in messages if message["type"] == "finish"]
+        effective = {"priority": self.watcher.preempted, "no_tree": bool(self.runner.batch)}
+        self.watcher.preempted = False
         return {
             "iter": self.iterations,
             "consumed": consumed,
             "messages": messages,
             "ended": ended,
+            "options": [name for name, on in self.options.items() if on and effective[name]],
             **self.snapshooter.take(),
         }
 
@@ -258,10 +267,15 @@ class Engine:
             self._finish(turn, "abort")
         self._gone(of, "T-REAP" if of.closing else "T-CLOSE")
 
-    def _flush(self) -> None:
-        """Flush the prefix cache. vLLM refuses to do so while any request has a block."""
+    def _flush_all(self) -> None:
+        """Preempt the running requests, then flush the prefix cache."""
+        self._flush(reset_running_requests=True)
+
+    def _flush(self, **asked: bool) -> None:
+        """Flush the prefix cache, as `EngineCore.reset_prefix_cache` does. vLLM refuses to do so
+        while any request has a block."""
         before = len(self.layout.tree())
-        self.scheduler.reset_prefix_cache()
+        self.scheduler.reset_prefix_cache(**asked)
         gone = before - len(self.layout.tree())
         if gone:
             self.watcher.emit("T-EVICT", None, None, n=gone * self.layout.page_size, swa_n=0)
@@ -327,12 +341,14 @@ class Engine:
 
 def commands(scheduler: Any) -> list[str]:
     """Return the commands that this build offers."""
-    paused = hasattr(scheduler, "set_pause_state")
+    lacks = set() if hasattr(scheduler, "set_pause_state") else {"pause", "continue"}
+    if "reset_running_requests" not in inspect.signature(scheduler.reset_prefix_cache).parameters:
+        lacks.add("flush_all")
     rounds = ["accept"] if drafts.offered() else []
-    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
+    return [*(name for name in INBOX if name not in lacks), "step", "tick", *rounds]
 
 
-def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
+def capabilities(scheduler: Any) -> dict[str, Any]:
     """Return the driver's capabilities, in the format of the protocol."""
     return {
         "commands": commands(scheduler),
@@ -340,14 +356,9 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "pools": ["full"],
         "page_sizes": boot.LIMITS["page_size"],
         "config": {k: v for k, v in boot.limits().items() if k not in ("page_size", "retract")},
-        "transitions": [
-            *TRANSITIONS,
-            *(AHEAD if boot.runs_ahead() else ()),
-            *(SHARING if options.prefix_cache else ()),
-        ],
+        "transitions": [*TRANSITIONS, *(AHEAD if boot.runs_ahead() else ())],
         "profile": "vllm",
         "recompute": True,
-        "whole_contexts": True,
         "rounds_in_chunks": True,
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,

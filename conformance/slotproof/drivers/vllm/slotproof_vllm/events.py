@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from .clients import Clients
+from .clients import Clients, Session
 from .layout import Layout
 
 Event = list[Any]
@@ -33,6 +33,8 @@ class Watcher:
         """Number of tokens evicted from the tree since the start."""
         self.freed: dict[str, tuple[int, dict[str, int]]] = {}
         """Requests that freed blocks in this iteration: Q, and number of tokens unlocked."""
+        self.preempted = False
+        """True if a request was preempted in this iteration."""
         self.parked: set[str] = set()
         """Requests that are between two chunks of their prompt."""
         self.rows: dict[str, int] = {}
@@ -167,7 +169,9 @@ class Watcher:
     def _late(self, key: str, at: int, count: int) -> None:
         """Record a result that was in flight when its request was preempted. Its event comes just
         before the preemption, because nothing in between depends on the result."""
-        if getattr(self.layout.request(key), "drop_stale_output", False):
+        request = self.layout.request(key)
+        dropped = ("drop_stale_output", "async_tokens_to_discard", "discard_latest_async_tokens")
+        if any(getattr(request, name, False) for name in dropped):
             return
         session, rid, _ = self.clients.of(key)
         more = {"at": at, "k": count - 1, "sampled": count, "told": 0}
@@ -278,11 +282,12 @@ class Watcher:
         self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
-        if request.status.name == "WAITING":  # Only a patched build frees a waiting request.
-            session, _, of = self.clients.of(key)
-            assert of is not None
+        # Only a patched build frees a waiting request.
+        if request.status.name in ("WAITING", "WAITING_FOR_STREAMING_REQ"):
+            of = self.clients.keys[key]
+            assert isinstance(of, Session)
             of.slot = False
-            self.emit("T-DISCARD", session, None, **self.freed.pop(key)[1])
+            self.emit("T-DISCARD", of.sid, None, **self.freed.pop(key)[1])
         return result
 
     def _preempt(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -295,6 +300,7 @@ class Watcher:
             self._unshared(*fresh)
             fresh = None
         result = original(request, *args, **kwargs)
+        self.preempted = True
         session, rid, of = self.clients.of(key)
         if of is not None:
             of.slot = False
