@@ -75,8 +75,6 @@ class Engine:
         self.overlap = bool(config["overlap"])
         self.batches = int(config["batches"])
         ahead = bool(self.scheduler.scheduler_config.async_scheduling)
-        self.proposes = bool(config["draft"]) and not ahead
-        """True if the scheduler learns the drafts of each batch."""
         self.watcher = Watcher(self.layout, self.clients, self.overlap)
         self.accepts = Accepts(config["draft"] + 1)
         self.proposals = drafts.proposals() if config["draft"] else None
@@ -155,7 +153,7 @@ class Engine:
         for answers in told.values():
             for answer in answers.outputs:
                 self._hears(answer)
-        if self.proposals is not None and ran.sampled and self.proposes:
+        if self.proposals is not None and ran.sampled and not self.overlap:
             proposed = self.runner.proposed(ran.sampled)
             self.scheduler.update_draft_token_ids(self.proposals(proposed))
 
@@ -364,6 +362,7 @@ def capabilities(scheduler: Any) -> dict[str, Any]:
         "profile": "vllm",
         "recompute": True,
         "rounds_in_chunks": True,
+        "shallow_rounds": not getattr(scheduler, "use_v2_model_runner", False),
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,
     }
