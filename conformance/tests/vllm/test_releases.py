@@ -74,6 +74,7 @@ def accept(rid: str, count: int) -> Command:
     return {"do": "accept", "rid": rid, "tokens": count}
 
 
+FLUSH: Command = {"do": "flush_all"}
 STOPS = content.follows([1, 2, 3, 4, 5, 6], 2)[1:]
 """Stop tokens that end a turn at its second token, while a third is in flight."""
 AGAIN = [turn("r2", 2, 6), steps(8)]
@@ -122,6 +123,21 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         "p4",
         [plain("r1", 9, 2), steps(3), {"do": "flush"}, plain("r2", 9, 2), steps(3)],
         "EVICT",
+    ),
+    "a forced flush": (
+        "p4",
+        [OPEN, turn("r1", 9, 6), plain("r2", 5, 6), steps(3), FLUSH, steps(12)],
+        "RETRACT-WIPE",
+    ),
+    "a forced flush ahead": (
+        "p1-overlap",
+        [OPEN, turn("r1", 9, 6), plain("r2", 5, 6), steps(3), FLUSH, steps(12)],
+        "PLAIN-RETRACT",
+    ),
+    "a pool below the context": (
+        "p1-tight",
+        [plain("r1", 9, 4), {**plain("r2", 0, 4), "tokens": tokens(30, 9)}, steps(30)],
+        "PLAIN-RETRACT",
     ),
     "stop token": (
         "p1",
@@ -228,6 +244,15 @@ def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee
     referee = play(build, Setup(CONFIGS[config], ignored=aside), commands)
     assert [str(violation) for violation in referee.log[-1].violations] == []
     return referee
+
+
+def test_without_a_prefix_cache_nothing_is_shared(build: ProcessEngine) -> None:
+    setup = Setup(replace(CONFIGS["p4"], no_tree=True))
+    log = play(build, setup, LIVES["a prefix is shared"][1]).log
+    assert log[-1].violations == []
+    seen = [snapshot for entry in log for snapshot in entry.snapshots]
+    assert {event[0] for snapshot in seen for event in snapshot["events"]}.isdisjoint({"T-INSERT"})
+    assert [snapshot["options"] for snapshot in seen][:1] == [["no_tree"]]
 
 
 def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
