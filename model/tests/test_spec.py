@@ -155,7 +155,7 @@ def test_pools_change_only_through_memory(id_: str) -> None:
 def test_history_is_written_where_a_turn_finishes_or_a_session_ends_only() -> None:
     """INV-HISTORY, by looking at the spec."""
     writers = {id_ for id_, step in TRANSITIONS.items() if "session.history" in step.effect}
-    assert writers == {"T-OPEN", "T-SAVE", "T-CLOSE", "T-REAP"}
+    assert writers == {"T-OPEN", "T-SAVE", "T-LATE-FINISH", "T-CLOSE", "T-REAP"}
 
 
 def test_what_follows_from_guard_and_effect() -> None:
@@ -170,6 +170,8 @@ def test_what_follows_from_guard_and_effect() -> None:
         "T-DECODE": {"config.overlap": False},
         "T-LAUNCH": {"config.overlap": True},
         "T-RESULT": {"config.overlap": True},
+        "T-LATE-RESULT": {"config.overlap": True, "config.retract_keeps": False},
+        "T-LATE-FINISH": {"config.overlap": True, "config.retract_keeps": False},
         "T-SWA-ADVANCE": {"config.swa": True},
         "T-ABORT-PUBLISH": {"config.abort_publishes": True},
         "T-RETRACT": {"config.retract_keeps": True},
@@ -189,4 +191,4 @@ def test_the_spec_can_be_read_in_an_hour() -> None:
         text = inspect.getsource(module)
         read = [node for node in ast.parse(text).body if not isinstance(node, ast.ImportFrom)]
         lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
-    assert lines <= 1_700
+    assert lines <= 1_750

@@ -67,7 +67,7 @@ def test_a_mutant_is_killed(name: str, clause: str) -> None:
         ("T-CLOSE-DEFER/drop-guard/busy", "T-CLOSE-DEFER / INV-INFLIGHT-STEP.defers"),
         ("T-DECODE/drop-guard/prefilled", "T-DECODE / INV-TOKENS.past_end"),
         ("T-SAVE/drop-guard/prefilled", "T-SAVE / INV-COVER-STEP.finishes"),
-        ("T-PLAIN-FINISH/drop-guard/running", "T-PLAIN-FINISH / INV-PUBLISH-STEP.plain"),
+        ("T-PLAIN-FINISH/drop-guard/running", "T-PLAIN-FINISH / INV-LIFE-STEP.finishes"),
         ("T-REFUSE/branch/swa_u.1.1.1", "T-REFUSE / INV-LOCK-STEP.swa_falls"),
     ],
 )

@@ -40,6 +40,7 @@ def test_a_profile_forbids_what_it_says_and_nothing_else(page_size: int) -> None
     expected = {
         name: [
             *(["T-LAUNCH", "T-RESULT"] if name != "overlap" else ["T-DECODE"]),
+            *["T-LATE-RESULT", "T-LATE-FINISH"],
             *(["T-ABORT-PUBLISH"] if name != "sglang-records" else []),
             *(["T-RETRACT"] if name not in KEEPS else []),
             *(["T-RETRACT-WIPE"] if name in KEEPS else []),

@@ -90,6 +90,8 @@ class Draw:
                 return rng.choice([known, rng.randint(self["req.C"], max(known, self["req.C"]))])
             case "sampled" if id_ == "T-RESULT":
                 return drawn["k"] + rng.randint(0, 1)
+            case "sampled" if id_ == "T-LATE-RESULT":
+                return rng.randint(1, 2)
             case "sampled":
                 return int(drawn["t"] == known) and rng.randint(0, 1)
             case "row":

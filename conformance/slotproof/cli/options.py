@@ -47,7 +47,11 @@ PATCH = option(
     "--patch NAME", "Engine", "Known bug to repair: a name from `list patches`, or all. Repeatable."
 )
 LABEL = option("--label NAME", "Engine", "Name of the build in all output, such as its branch.")
-CONFIG = option("--config NAME", "Search", "Configuration. Repeatable. Default: a covering array.")
+CONFIG = option(
+    "--config NAME",
+    "Search",
+    "Name, or fields: page_size=4,chunk=8. Repeatable. Default: a covering array.",
+)
 IGNORE = option("--ignore CLAUSE", "Search", "Ignore a clause (INV-ONCE.reported). Repeatable.")
 SEED = option("--seed N", "Search", "The same seed gives the same search.", 0)
 STEPS = option("--steps N", "Search", "Maximum number of rules per example.", 40)

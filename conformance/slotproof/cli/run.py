@@ -14,6 +14,7 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged
 from slotproof.cli.options import option, writing
 from slotproof.cli.progress_line import progress_bar
+from slotproof.cli.server_args import configured
 from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, Subject, built
@@ -41,12 +42,14 @@ STRENGTH_HELP = (
 )
 JOBS_HELP = "Parallel processes, with --all. Default: 1, or one per cluster processor with --ray."
 RAY_HELP = "Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
+SERVER_HELP = "Configuration of a server, from its command line. Each flag is reported."
 SECONDS_HELP = "Time limit of the search. Patches take extra time after the search. Default: none."
 
 
 def run(
     engine: str = options.ENGINE,
     config: list[str] | None = options.CONFIG,
+    server_args: str | None = option("--server-args TEXT", "Search", SERVER_HELP),
     examples: int | None = option("--examples N", "Search", EXAMPLES_HELP),
     strength: int = option("--strength N", "Search", STRENGTH_HELP, 2),
     steps: int = options.STEPS,
@@ -72,6 +75,8 @@ def run(
         raise UsageProblem(
             "--jobs and --ray need --all: without --all, a run stops at the first finding"
         )
+    if server_args is not None:
+        config = [*(config or ()), configured(engine, server_args)]
     plan = Plan.named(
         config,
         examples=None if examples is None else options.number(examples, 1, "--examples"),

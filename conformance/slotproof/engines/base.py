@@ -123,7 +123,7 @@ class Capabilities:
         if self.rounds_in_chunks and config.chunk and drafts:
             return "with chunked prefill, topk must be 1 and chunk must be larger than draft"
         for name in sorted(LATER - self.config.keys()):
-            if getattr(config, name):
+            if getattr(config, name) != getattr(EngineConfig, name):
                 return f"{name} is not offered"
         for name, values in self.config.items():
             if values and getattr(config, name, None) not in values:

@@ -80,7 +80,7 @@ class InProcessEngine:
             transitions=_TRANSITIONS,
             profile="reference",
             recompute=True,
-            config={name: [False, True] for name in sorted(CHOSEN)},
+            config={**{name: [False, True] for name in sorted(CHOSEN)}, "batches": [2, 3]},
             not_observed=_NOT_OBSERVED if model == "stamps" else {},
         )
         self._config = EngineConfig()

@@ -79,14 +79,14 @@ def _request(request: RequestView, constants: Constants, alone: bool = False) ->
     phase, prompt, output = PHASES[request["phase"]], request["prompt"], request["output"]
     row = _row_of(request, constants)
     runs = constants.overlap and request["phase"] == "running"
-    rounds = _rounds(row[1] - prompt - output) if runs else 0
+    rounds = _rounds(row[1] - prompt - output, constants.batches) if runs else 0
     return Request(kind, phase, prompt, output, output, rounds, *row, int(locked))
 
 
-def _rounds(ahead: int) -> int:
+def _rounds(ahead: int, most: int) -> int:
     """Return the likely number of rounds without a result, if the KV is ahead of the known tokens
     by ``ahead`` tokens. The request is between two chunks of its prompt if KV is missing."""
-    return 0 if ahead < -1 else min(2, max(1, ahead + 1))
+    return 0 if ahead < -1 else min(most, max(1, ahead + 1))
 
 
 def carry(spec: World, engine: World) -> None:

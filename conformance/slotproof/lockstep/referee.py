@@ -82,7 +82,7 @@ class Setup:
         # With slack as long as a row, no KV must be published.
         unpublished = config.no_tree or WHOLE in offered.not_observed
         spare = width if unpublished else slack(config, offered)
-        return Constants(config.page_size, width, config.window, choices, spare)
+        return Constants(config.page_size, width, config.window, choices, spare, config.batches)
 
 
 def adapted(profile: str, config: EngineConfig) -> Profile:

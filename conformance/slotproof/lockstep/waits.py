@@ -54,8 +54,8 @@ def idle(seen: Observation, sid: str) -> bool:
 
 def tail(config: EngineConfig) -> int:
     """Return the number of tokens that a decoding round may allocate beyond the next token. The
-    number includes drafts, and with overlap scheduling also the round in flight."""
-    return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
+    number includes drafts, and with overlap scheduling also the rounds in flight."""
+    return (config.draft * config.topk + 1) * config.depth - 1
 
 
 def slack(config: EngineConfig, offered: Capabilities) -> int:

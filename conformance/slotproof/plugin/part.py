@@ -11,7 +11,8 @@ import pytest
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import known_clauses, known_profile, number
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, versioned
-from slotproof.protocol.config import CONFIGS, NUMBERED, BadConfig, chosen
+from slotproof.protocol.config import CONFIGS, BadConfig
+from slotproof.protocol.named import NUMBERED, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run

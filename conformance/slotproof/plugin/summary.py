@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.protocol.config import chosen
+from slotproof.protocol.named import chosen
 from slotproof.search.report import impossible, left_out
 from slotproof.support.terminal import labelled, plain
 

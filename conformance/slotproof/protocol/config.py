@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 
@@ -51,6 +50,8 @@ class EngineConfig:
     """A new turn, and a close, wait until the session's turn in flight ends."""
     keeps_slack: bool = False
     """KV that a decoding round allocated past the end of a turn stays with the turn's slot."""
+    batches: Annotated[int, Field(ge=2, le=3)] = 2
+    """Number of batches under way with overlap scheduling."""
     priority: bool = False
     """Requests have priorities, derived from their names. Important requests preempt others. This
     field and all later fields are server options: see :data:`OPTIONS`."""
@@ -87,6 +88,8 @@ class EngineConfig:
             raise BadConfig(
                 f"total_tokens={self.total_tokens} is less than one page of {self.page_size} tokens"
             )
+        if self.batches > 2 and not self.overlap:
+            raise BadConfig(f"batches={self.batches} needs overlap")
         if bool(self.window) != bool(self.swa_tokens):
             raise BadConfig("window and swa_tokens come together: both 0, or both positive")
 
@@ -99,6 +102,15 @@ class EngineConfig:
         """
         on = {"overlap": self.overlap, "speculation": self.draft > 0}
         return ", ".join(name for name in on if on[name]) or "plain"
+
+    @property
+    def depth(self) -> int:
+        """Number of batches under way: a batch is launched before earlier results are known.
+
+        >>> EngineConfig().depth, EngineConfig(overlap=True).depth
+        (1, 2)
+        """
+        return self.batches if self.overlap else 1
 
     @property
     def running(self) -> int:
@@ -155,7 +167,7 @@ class EngineConfig:
         (False, True)
         """
         said = asdict(self)
-        return {k: v for k, v in said.items() if v or k not in LATER}
+        return {k: v for k, v in said.items() if k not in LATER or v != getattr(type(self), k)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
@@ -174,7 +186,7 @@ _names = list(EngineConfig.__annotations__)
 OPTIONS = tuple(_names[_names.index("priority") :])
 """Server options that hold back, delay or end requests. With an option, the engine makes the same
 transitions at other times, and names the option in the snapshot's ``options``."""
-LATER = CHOSEN | {*OPTIONS}
+LATER = CHOSEN | {*OPTIONS, "batches"}
 """Fields added to the protocol later. An engine gets a field only if its capabilities list it."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
@@ -242,22 +254,3 @@ SERVED: dict[str, EngineConfig] = {
     "p1-branching": EngineConfig(branching=True, max_running=2, rows=8, total_tokens=96),
 }
 """Configurations with server options, for engines that offer those options."""
-
-
-NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
-"""Pattern of a configuration's name in a covering array. The array depends on the engine."""
-
-
-def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
-    """Return the named configurations, or {} without names. Raises :class:`BadConfig`.
-
-    >>> list(chosen(["p4", "p1", "pairs-01"]))
-    ['p4', 'p1']
-    """
-    known = CONFIGS | SERVED
-    wanted = [name for name in names or () if not NUMBERED.fullmatch(name)]
-    for name in wanted:
-        if name not in known:
-            choices = f"there are: {', '.join(known)}; for several, repeat the option"
-            raise BadConfig(f"unknown configuration {name!r}; {choices}")
-    return {name: known[name] for name in wanted}

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.flags import Table, load
 
 
 class Played(Protocol):
@@ -121,6 +122,12 @@ class Family:
         """Fingerprint of each known release's Python files, by release."""
         path = self.driver.with_name("fingerprints.toml")
         return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    @property
+    def flags(self) -> Table | None:
+        """Flags of the engine's server. None if the family has no table of flags."""
+        path = self.driver.with_name("flags.toml")
+        return load(path) if path.exists() else None
 
     @property
     def methods(self) -> Path:

@@ -39,6 +39,7 @@ FEATURES: dict[str, Levels] = {
     "draft": (0, 2, 5),
     "topk": (1, 4),
     "overlap": (False, True),
+    "batches": (2, 3),
     "retract": ("keep", "wipe"),
     "timeout": (300, 30, 1, 0),
     "aligned_reuse": (False, True),
@@ -96,6 +97,7 @@ name of a feature. A field without a function takes its value from the feature w
 CONSTRAINTS: tuple[Callable[..., bool], ...] = (
     lambda window, swa_pool: (window == 0) == (swa_pool == "none"),
     lambda draft, topk: topk == 1 or draft > 0,
+    lambda overlap, batches: overlap or batches == 2,
     lambda page_size, aligned_reuse: page_size > 1 or not aligned_reuse,
     lambda chunk, mixed: chunk != "none" or not mixed,
     lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,

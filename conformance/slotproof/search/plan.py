@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import NUMBERED, BadConfig, EngineConfig, chosen
+from slotproof.protocol.config import LATER, BadConfig, EngineConfig
+from slotproof.protocol.named import NUMBERED, by_hand, chosen
 from slotproof.search.array import Array, array
 from slotproof.search.findings import Finding
 
@@ -80,7 +81,16 @@ class Plan:
 
     def of(self, *offered: Capabilities) -> Plan:
         """Return the plan with all configurations of an array that these engines accept, or with
-        only the named configurations. Raises :class:`BadConfig` for a number outside the array."""
+        only the named configurations. Raises :class:`BadConfig` for a number outside the array, or
+        for fields that an engine refuses."""
+        for name, config in self.configs.items():
+            for engine in offered if by_hand(name) else ():
+                if reason := engine.refuses(config):
+                    sizes = ", ".join(map(str, engine.page_sizes))
+                    offers = ", ".join(
+                        ["page sizes " + sizes, *sorted(engine.config.keys() & LATER)]
+                    )
+                    raise BadConfig(f"{name}: {reason}; the engine offers {offers}")
         if self.configs and not self.numbered:
             return self
         made = array(offered, self.strength)

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from slotproof.environments.families import FIRST
+from slotproof.environments.families import FAMILIES, FIRST
 from slotproof.spec_documents import facts
 from slotproof.spec_documents.diagram import picture
 from slotproof.spec_documents.schemas import schemas
@@ -38,7 +38,7 @@ def documents() -> dict[str, str]:
     >>> "transitions/T-RESTORE.md" in documents()
     True
     """
-    alone = ("index", "review", "state", "life", "clauses", "bugs", "profiles", "bounds")
+    alone = ("index", "review", "state", "life", "clauses", "bugs", "profiles", "bounds", "flags")
     return {
         **{f"{name}.md": _page(name) for name in alone},
         "transitions/index.md": _page("transitions"),
@@ -77,7 +77,7 @@ def _templates() -> Environment:
     environment = templates("spec_documents")
     modules = (facts, invariants, lifecycle, named, profiles, render, state, transitions)
     environment.globals |= {module.__name__.rpartition(".")[2]: module for module in modules}
-    environment.globals |= {"CELL": CELL}
+    environment.globals |= {"CELL": CELL, "FAMILIES": FAMILIES}
     environment.filters |= {
         "cell": _cell,
         "formula": lambda expr: f"`{render.formula(expr)}`",

@@ -13,7 +13,8 @@ from slotproof.lockstep.client import CLOSES
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig, chosen
+from slotproof.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig
+from slotproof.protocol.named import chosen
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan

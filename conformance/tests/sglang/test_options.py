@@ -16,7 +16,8 @@ from slotproof.engines.base import Engine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import OPTIONS, chosen
+from slotproof.protocol.config import OPTIONS
+from slotproof.protocol.named import chosen
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan

@@ -50,6 +50,8 @@ class EngineConfig:
     """A restore reuses whole pages only, as required by some hardware (#32163)."""
     overlap: bool = False
     """Overlap scheduling: a batch is launched before the previous result is processed."""
+    batches: int = 2
+    """Number of batches under way with overlap scheduling: 2 or more."""
     loan_publishes: bool = False
     """A turn publishes its prefilled KV also while its slot is on loan, as in vLLM."""
     drops_last: bool = False
@@ -122,6 +124,11 @@ class EngineConfig:
         return -(-self.context_len // self.page_size) * self.page_size
 
     @property
+    def behind(self) -> int:
+        """Largest number of launched batches whose results are not processed yet."""
+        return self.batches - 1 if self.overlap else 0
+
+    @property
     def pools(self) -> tuple[str, ...]:
         return ("full", "swa") if self.window else ("full",)
 
@@ -139,6 +146,7 @@ _LEAST = {
     "topk": 1,
     "reserve": 0,
     "timeout": 0,
+    "batches": 2,
     "checker_level": 0,
     "num_layers": 1,
     "vocab": 3,

@@ -26,12 +26,11 @@ class ResultTwice(Scheduler):
 
 
 class ResultsOutliveRetracts(Scheduler):
-    def drop_result(self, req: Req) -> None:
-        """Keep the result of a request that waits again. Apply the result when the request runs."""
-        late = self.results.of(req) if req.rid in self.reqs else None
-        super().drop_result(req)
-        if late is not None:
-            self._late = [*self._results_kept(), late]
+    def drop_results(self, req: Req) -> None:
+        """Keep the results of a request that waits again. Apply them when the request runs."""
+        late = self.results.of(req) if req.rid in self.reqs else []
+        super().drop_results(req)
+        self._late = [*self._results_kept(), *late]
 
     def step(self) -> None:
         super().step()

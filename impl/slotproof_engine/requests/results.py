@@ -26,9 +26,10 @@ class Result:
 
 
 class ResultQueue:
-    """Queue for overlap scheduling: a batch's results wait while the next batch is launched."""
+    """Queue for overlap scheduling: results wait while the next ``behind`` batches are launched."""
 
-    def __init__(self) -> None:
+    def __init__(self, behind: int = 1) -> None:
+        self.behind = behind
         self._batches: deque[dict[Req, Result]] = deque()
 
     def put(self, results: Iterable[Result]) -> None:
@@ -36,13 +37,13 @@ class ResultQueue:
         self._batches.append({result.req: result for result in results})
 
     def take(self) -> list[Result]:
-        """Remove and return the results queued before the last ``put``."""
-        due = [self._batches.popleft() for _ in range(len(self._batches) - 1)]
+        """Remove and return the results queued before the last ``behind`` puts."""
+        due = [self._batches.popleft() for _ in range(len(self._batches) - self.behind)]
         return [result for batch in due for result in batch.values()]
 
-    def of(self, req: Req) -> Result | None:
-        """Return the result in flight for a request, if any."""
-        return next((batch[req] for batch in self._batches if req in batch), None)
+    def of(self, req: Req) -> list[Result]:
+        """Return the results in flight for a request, in the order of their launches."""
+        return [batch[req] for batch in self._batches if req in batch]
 
     def drop(self, req: Req) -> None:
         """Drop the results in flight for a request that ended or waits again."""

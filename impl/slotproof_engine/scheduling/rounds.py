@@ -32,10 +32,10 @@ class DecodeRounds:
         """Return the position up to which a round allocates. It covers the next token and the draft
         tail (slack).
 
-        With overlap scheduling, it is unknown how many tokens the round in flight accepts.
+        With overlap scheduling, it is unknown how many tokens each round in flight accepts.
         """
         draft = self.config.draft
-        tail = draft * self.config.topk + (draft + 1 if draft and self.config.overlap else 0)
+        tail = draft * self.config.topk + (self.config.behind * (draft + 1) if draft else 0)
         ahead = min(self.config.context_len, req.kv_committed_len + 1 + tail)
         return max(req.kv_allocated_len, ahead)
 
@@ -54,14 +54,13 @@ class DecodeRounds:
         return given
 
     def start(self, req: Req) -> int:
-        """Return the length of valid KV on the device, including the round in flight."""
-        ahead = self.results.of(req)
-        return req.kv_committed_len + (ahead.committed if ahead is not None else 0)
+        """Return the length of valid KV on the device, including the rounds in flight."""
+        return req.kv_committed_len + sum(ahead.committed for ahead in self.results.of(req))
 
     def last_token(self, req: Req) -> list[int]:
         """Return the last sampled token, processed or not, as input of the round."""
-        ahead = self.results.of(req)
-        return ahead.tokens[-1:] if ahead is not None else req.output_ids[-1:]
+        sampled = [ahead.tokens for ahead in self.results.of(req) if ahead.tokens]
+        return sampled[-1][-1:] if sampled else req.output_ids[-1:]
 
     def _accept_count(self, req: Req, start: int) -> int:
         """Return the number of tokens that verification accepts: 0 to ``draft`` draft tokens, plus

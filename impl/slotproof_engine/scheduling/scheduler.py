@@ -3,10 +3,10 @@
 Batching is continuous as in real engines. Prefill comes before decode, and only one request may be
 between two chunks of its prefill. When memory runs out, the newest request is retracted.
 
-With overlap scheduling, a batch is launched before the previous result is processed. Tokens sampled
-by a round become known one iteration later, so a finished request still runs in one more batch. KV
+With overlap scheduling, a batch is launched before earlier results are processed. Tokens sampled by
+a round become known some iterations later, so a finished request still runs in further batches. KV
 is written at the launch. The device writes in launch order, so a later owner of a page overwrites
-an earlier owner's KV.
+an earlier owner's KV. If a retraction wipes a request, results in flight arrive while it waits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Scheduler:
         """Batch of the last iteration. A prefill batch joins the running batch one iteration later.
         """
         self.paused = False
-        self.results = ResultQueue()
+        self.results = ResultQueue(config.behind)
         self.rounds = rounds(config, model, self.results)
         self._prefilled_last = False
 
@@ -103,6 +103,7 @@ class Scheduler:
         if self.chunked_req is not None and not adder.add_chunked_req(self.chunked_req):
             return None
         for req in tuple(self.waiting_queue):
+            self.drop_results(req)
             if not adder.add_one_req(req):
                 break
         return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
@@ -178,6 +179,9 @@ class Scheduler:
     def process_result(self, result: Result) -> None:
         """Apply a batch's result to a request. Changes the cache if the request ends."""
         req, tokens = result.req, result.tokens[: result.outputs]
+        if req.phase is Phase.WAITING:
+            self._process_late(req, tokens, result.at)
+            return
         told = req.told(tokens)
         req.output_ids += tokens
         req.kv_committed_len += result.committed
@@ -192,8 +196,17 @@ class Scheduler:
             self.cache.cache_unfinished_req(req)
         self._finish_if_done(req)
 
-    def drop_result(self, req: Req) -> None:
-        """Drop the result in flight of a request that ended or waits again."""
+    def _process_late(self, req: Req, tokens: list[int], at: int) -> None:
+        """Apply the result of a request that a retraction wiped. It may complete the answer."""
+        told = req.told(tokens)
+        if not told:
+            return
+        req.output_ids += tokens[:told]
+        self.outbox.emit("T-LATE-RESULT", req.session_id, req.rid, at=at, sampled=told)
+        self._finish_if_done(req)
+
+    def drop_results(self, req: Req) -> None:
+        """Drop the results in flight of a request that ended or is admitted again."""
         self.results.drop(req)
 
     def _advance_swa(self, req: Req) -> None:
@@ -237,7 +250,8 @@ class Scheduler:
         """Take a request out of the batch, and put it first in the queue."""
         self._remove(req)
         self.cache.retract_req(req)
-        self.drop_result(req)
+        if self.config.retract == "keep":
+            self.drop_results(req)
         self.waiting_queue.insert(0, req)
 
     def out_of_memory(self, req: Req) -> None:
@@ -266,7 +280,7 @@ class Scheduler:
             reason = ABORT
         self._end(req, finished_len)
         self.cache.cache_finished_req(req, finished_len)
-        self.drop_result(req)
+        self.drop_results(req)
         self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
 
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
@@ -274,7 +288,7 @@ class Scheduler:
         self._remove(req)
         self._end(req, len(req.output_ids))
         self.cache.abort_req(req, out_of_memory=out_of_memory)
-        self.drop_result(req)
+        self.drop_results(req)
         self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
 
     def _remove(self, req: Req) -> None:

@@ -135,14 +135,24 @@ class SessionCache:
 
         Changes the cache: KV left past the end by speculation is freed.
         """
+        kept = self.kept_len(finished_len)
+        if req.phase is Phase.WAITING:
+            self._finish_late(req, finished_len)
+            return
         if req.session is None:
             self.inner.cache_finished_req(req, finished_len)
             return
-        kept = self.kept_len(finished_len)
         self.trim_overshoot(req, finished_len)
         self._save(req, req.session)
         req.session.finish_req(req, kept)
         self.outbox.emit("T-SAVE", req.session_id, req.rid)
+
+    def _finish_late(self, req: Req, finished_len: int) -> None:
+        """Finish a request that a retraction wiped: its last result arrived while it waited."""
+        del req.output_ids[finished_len:]
+        if req.session is not None:
+            req.session.finish_req(req, self.kept_len(finished_len))
+        self.outbox.emit("T-LATE-FINISH", req.session_id, req.rid)
 
     def kept_len(self, finished_len: int) -> int:
         """Return how many outputs enter the history. ``drops_last`` leaves out the last output."""
@@ -206,13 +216,14 @@ class SessionCache:
     def retract_req(self, req: Req) -> None:
         """Take a turn out of the batch. The turn waits and stays in flight.
 
-        ``keep``: moves no memory. The slot, created if absent, holds the KV until the turn resumes
-        or the slot is discarded. ``wipe``: releases everything.
+        ``keep``: moves no memory. The slot, created if absent, holds the KV of known tokens until
+        the turn resumes or the slot is discarded. ``wipe``: releases everything.
         """
         session = req.session
         if session is None:
             self.inner.retract_req(req)
         elif self.config.retract == "keep":
+            req.kv_committed_len = min(req.kv_committed_len, req.seqlen)
             self._save(req, session)
             req.phase = Phase.WAITING
             self.outbox.emit("T-RETRACT", session.session_id, req.rid)

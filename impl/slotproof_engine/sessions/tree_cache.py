@@ -48,7 +48,8 @@ class TreeCache:
         In [old Q, old Q + dup), own pages are freed and the row points to tree pages. The tree now
         owns [old Q + dup, q). The request locks all of [0, q). [q, A) stays private.
         """
-        lo, upto = req.cache_protected_len, self.kv.floor_page(req.kv_committed_len)
+        known = min(req.kv_committed_len, req.seqlen)
+        lo, upto = req.cache_protected_len, self.kv.floor_page(known)
         if req.swa_evicted_seqlen > lo or upto == lo:
             return
         old = req.last_node

@@ -45,6 +45,8 @@ class Constants:
     profile: Profile
     slack: int = 1
     """Positions that a decoding round may allocate past the KV that it computes."""
+    batches: int = 2
+    """Largest number of rounds of a request without a result, under overlap scheduling."""
 
     @property
     def overlap(self) -> bool:
@@ -66,6 +68,7 @@ class Constants:
             drops_last=int(choices["drops_last"]),
             keeps_slack=int(choices["keeps_slack"]),
             slack=self.slack,
+            batches=self.batches,
         )
 
 

@@ -359,6 +359,7 @@ class Bounds:
             "width": self.width,
             "reserve": self.reserve,
             "slack": self.slack,
+            "batches": 2,
             "full_total": total,
             "swa_total": total if self.window else 0,
             "rows_total": self.rows,

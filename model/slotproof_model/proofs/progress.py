@@ -31,6 +31,7 @@ from slotproof_model.spec.expr import (
     implies,
     ite,
     lift,
+    maximum,
     minimum,
     substitute,
 )
@@ -64,7 +65,7 @@ behind = has_kv & (known < req.C)
 """The KV is ahead of the request's known tokens: a result is outstanding (overlap scheduling)."""
 SHARES: dict[str, Expr] = {
     "with_kv": ite(has_kv, 1, 0),
-    "ahead": ite(behind, 1, 0),
+    "ahead": ite(has_kv, maximum(0, req.C - known), 0),
     "slots": ite(slot.holding, 1, 0),
 }
 """One actor's share of the rank."""
@@ -80,7 +81,7 @@ RANK: dict[str, Expr] = {
 """Rank of the whole state, heaviest count first."""
 SENTENCES = {
     "with_kv": "requests with KV",
-    "ahead": "requests whose KV is ahead of their known tokens",
+    "ahead": "positions with KV ahead of the known tokens",
     "slots": "slots of sessions",
     "evictable": "unlocked tokens of the tree",
 }
@@ -89,7 +90,8 @@ _one_more: dict[str, Expr] = {
     some.name: some | holds_memory,
 }
 _counted: dict[str, Expr] = {
-    "counted": conj(*(n >= 0 for n in OTHERS.values()), OTHERS["ahead"] <= OTHERS["with_kv"]),
+    "counted": conj(*(n >= 0 for n in OTHERS.values())),
+    "ahead": implies(OTHERS["with_kv"] == 0, OTHERS["ahead"] == 0),
     "some": iff(some, OTHERS["with_kv"] + OTHERS["slots"] >= 1),
     "nobody": implies(~some, conj(*(figure == 0 for figure in state.FRAME))),
 }

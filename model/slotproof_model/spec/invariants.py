@@ -20,6 +20,7 @@ from slotproof_model.spec.state import (
     PLAIN,
     RUNNING,
     TURN,
+    WAITING,
     Kv,
     Pool,
     actor_has_kv,
@@ -35,6 +36,7 @@ from slotproof_model.spec.state import (
     lengths,
     line,
     lock_sum,
+    most_unknown,
     on_loan,
     own,
     owns_full,
@@ -146,12 +148,12 @@ WINDOW = state(
 )
 COVER = state(
     "INV-COVER",
-    "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be one "
-    "token ahead, and every token ahead belongs to a round whose result has not arrived. The tree "
-    "never has KV of an unknown token.",
+    "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be "
+    "ahead, by one token less than the batches under way. Every token ahead belongs to a round "
+    "whose result has not arrived. The tree never has KV of an unknown token.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
-    req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
+    req=implies(has_kv, known + most_unknown >= req.C),
     published=implies(has_kv, known >= req.Q),
     rounds=implies(
         config.overlap & (req.phase == RUNNING) & (known <= req.C), known + req.rounds > req.C
@@ -285,11 +287,13 @@ TOKENS = state(
         (req.phase == RUNNING) & (req.prompt <= req.C) & implies(is_turn, answered >= req.Q),
     ),
 )
+_wiped = (req.phase == WAITING) & ~config.retract_keeps & ~slot.holding
 ROUNDS = state(
     "INV-ROUNDS",
-    "Only a running request under overlap scheduling has rounds without a result, at most two.",
-    counted=(req.rounds >= 0) & (req.rounds <= 2),
-    running=implies(req.rounds > 0, config.overlap & (req.phase == RUNNING)),
+    "Only under overlap scheduling has a request rounds without a result, at most one for each "
+    "batch under way. It runs, or a retraction that wipes has sent it back to waiting.",
+    counted=(req.rounds >= 0) & implies(req.rounds > 0, req.rounds <= config.batches),
+    running=implies(req.rounds > 0, config.overlap & ((req.phase == RUNNING) | _wiped)),
 )
 
 ENVIRONMENT: dict[str, Expr] = {
@@ -297,6 +301,7 @@ ENVIRONMENT: dict[str, Expr] = {
     "width": config.width >= 1,
     "reserve": (config.reserve >= 0) & (config.reserve <= 1),
     "slack": config.slack >= 0,
+    "batches": config.batches >= 2,
     "frame": conj(*(figure >= 0 for figure in frame)),
     "locks": frame.lock_max <= frame.lock_sum,
     "no_swa": implies(~config.swa, swa.total == 0),

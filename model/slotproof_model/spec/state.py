@@ -96,6 +96,7 @@ class Step(NamedTuple, Generic[Each]):
     new: Each  # tokens that a client appends to its session's history
     closes: Each  # a client asks for the session's close
     final: Each  # the client gets the last message about its request
+    finishes: Each  # a request ends with a complete answer
     at: Each  # position of the first token that the step reports
     detached: Each  # a request leaves the actor and continues alone
     published: Each  # end of the prefix that the step gives to the tree, -1 if none
@@ -171,6 +172,7 @@ class Config(NamedTuple, Generic[Each]):
     drops_last: Each  # the history leaves out an answer's last token
     keeps_slack: Each  # KV allocated past the end of a turn stays with its slot
     slack: Each  # positions that a decoding round may allocate past the KV that it computes
+    batches: Each  # overlap: largest number of a request's rounds without a result, at least 2
 
 
 _BOOLEANS = {
@@ -179,6 +181,7 @@ _BOOLEANS = {
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
     "config.abort_publishes", "config.overlap", "config.loan_publishes", "config.drops_last",
     "config.keeps_slack", "step.detached", "step.closes", "step.final",
+    "step.finishes",
 }  # fmt: skip
 
 
@@ -239,6 +242,8 @@ answering: Expr = req.told == req.output
 answered: Expr = req.prompt + ite(config.drops_last, maximum(0, req.told - 1), req.told)
 """Length of the history if the turn ends now: the prompt and the told tokens. Under
 ``drops_last``, the last told token is left out."""
+most_unknown: Expr = ite(config.overlap & (req.phase == RUNNING), config.batches - 1, 0)
+"""Largest number of the request's KV positions whose tokens are not yet known."""
 req_has_row: Expr = req.row != NO_ROW
 locks_tree: Expr = req.locked | (slot.lent & slot.locked)
 """The request has a tree lock: its own, or the lock of the slot on loan to it."""

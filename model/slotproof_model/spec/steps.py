@@ -64,6 +64,10 @@ _known = after(req.output) - req.output
 """Number of tokens that become known."""
 _told = after(req.told) - req.told
 _new_rounds = after(req.rounds) - req.rounds
+_late = conj(
+    config.overlap & ~config.retract_keeps, req.phase == WAITING, (req.output > 0) & ~slot.holding
+)
+"""Condition: a retraction wiped the request's KV, and results of its rounds may still arrive."""
 _same_actor = conj(*(after(var) == var for var in ACTOR if var is not session.closing))
 
 _given_back = slot.lent & (after(session.history) == session.history)
@@ -107,17 +111,21 @@ HISTORY = Invariant(
     "INV-HISTORY",
     Kind.STEP,
     "A session's history is empty when the session opens. The history changes only when a running "
-    "turn finishes and leaves its KV in the slot. The history is then the turn's prompt and the "
-    "tokens that its client was told. The next prompt is the history plus new tokens.",
+    "turn finishes and leaves its KV in the slot. A retracted turn may finish while it waits, and "
+    "then leaves no slot. The history is then the turn's prompt and the tokens that its client was "
+    "told. The next prompt is the history plus new tokens.",
     {
-        "told": implies(session.open & _tells, after(session.history) == answered),
+        "told": implies(
+            session.open & (_tells | (this_step.finishes & (req.kind == TURN))),
+            after(session.history) == answered,
+        ),
         "only_at_finish": implies(
             session.open & _tells,
             conj(
                 session.inflight & ~after(session.inflight),
-                req.phase == RUNNING,
+                this_step.finishes & ((req.phase == RUNNING) | _late),
                 after(session.history) >= req.prompt,
-                after(slot.holding) & ~after(slot.lent),
+                iff(after(slot.holding), req.phase == RUNNING) & ~after(slot.lent),
             ),
         ),
         "begins": implies(~session.open, ~_tells),
@@ -136,7 +144,8 @@ LIFE_STEP = step(
     "INV-LIFE-STEP",
     "A request begins with a prompt and without output. It waits, is matched, runs, and may be "
     "parked or wait again. Its kind and its prompt stay the same. It ends with the last message "
-    "to its client. Only a request of a busy or closing session is detached, or its waiting turn.",
+    "to its client. Only a request of a busy or closing session is detached, or its waiting turn. "
+    "A complete answer is the last message.",
     kind=implies(_lives, after(req.kind) == req.kind),
     prompt=implies(_lives & is_plain, after(req.prompt) == req.prompt),
     begins=implies(
@@ -149,6 +158,7 @@ LIFE_STEP = step(
     ),
     ends=implies(_ends, this_step.final | this_step.detached),
     answered=implies(this_step.final, _ends),
+    finishes=implies(this_step.finishes, this_step.final & ((req.phase == RUNNING) | _late)),
     matched=implies(after(req.phase) == MATCHED, req.phase <= MATCHED),
     runs=implies(after(req.phase) == RUNNING, has_kv),
     parked=implies(after(req.phase) == PARKED, begun),
@@ -168,9 +178,9 @@ ROUND_STEP = step(
     "INV-ROUND-STEP",
     "Under overlap scheduling, each token becomes known by the result of one launched round. No "
     "round is launched after an answer's end. After a launch, all known tokens but the last have "
-    "KV. A request that waits again has no rounds.",
+    "KV. While a request runs or waits, each round ends with a result.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
-    arrives=implies(_new_rounds < 0, (after(req.phase) != RUNNING) | (_known > 0)),
+    arrives=implies(_new_rounds < 0, (after(req.phase) != req.phase) | (_known > 0)),
     launches=implies(
         _new_rounds > 0,
         conj(
@@ -198,11 +208,11 @@ COVER_STEP = step(
     "The number of known tokens never falls. A token is sampled or decoded only if all earlier "
     "tokens have KV. A request finishes only after its prompt is prefilled. KV is computed and "
     "tokens become known only in a step that runs a batch and moves neither Q nor E. New KV is for "
-    "known tokens or for tokens of this round. Under overlap scheduling, one token may still be "
-    "unknown.",
+    "known tokens or for tokens of this round. Under overlap scheduling, some tokens may still be "
+    "unknown, and the result of a round may arrive after a retraction has wiped the KV.",
     keeps=implies(_lives, after(req.output) >= req.output),
     samples=implies(
-        _lives & (after(req.output) > req.output),
+        _lives & (after(req.output) > req.output) & (after(req.phase) != WAITING),
         after(req.C) >= after(req.prompt) + after(req.output) - 1,
     ),
     decodes=implies(_lives & (req.phase == RUNNING) & (after(req.C) > req.C), known - 1 <= req.C),
@@ -212,7 +222,7 @@ COVER_STEP = step(
             (is_plain & (this_step.published >= 0))
             | (after(session.open) & (after(session.history) > session.history))
         ),
-        req.prompt <= req.C,
+        (req.prompt <= req.C) | _late,
     ),
     computes=implies(
         _stays & (after(own.C) > own.C),
@@ -221,12 +231,14 @@ COVER_STEP = step(
     prefills=implies((req.phase != RUNNING) & (after(req.phase) == RUNNING), after(req.C) <= known),
     rounds=implies(
         _lives & (req.phase == RUNNING) & _has_kv,
-        (after(req.C) <= req.C + _known) | (config.overlap & (after(req.C) <= known + 1)),
+        (after(req.C) <= req.C + _known)
+        | (config.overlap & (after(req.C) < known + config.batches)),
     ),
     tells=implies(
         _lives & (_known > 0),
         conj(
-            after(req.phase) == RUNNING,
+            (after(req.phase) == RUNNING)
+            | ((req.phase == WAITING) & (after(req.phase) == WAITING) & (req.rounds > 0)),
             (after(own.E) == own.E) & (after(own.Q) == own.Q),
             config.overlap | (req.phase != RUNNING) | (after(own.C) > own.C),
         ),
@@ -257,7 +269,7 @@ KEEP_STEP = step(
     ),
     runs=implies(
         _stays & ~_matched & ~_ends,
-        after(own.C) >= ite(after(req.phase) == WAITING, minimum(own.C, known), own.C),
+        after(own.C) >= ite(after(req.phase) == WAITING, _cut_to(known), own.C),
     ),
     refused=implies(
         has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)

@@ -117,7 +117,10 @@ no_request = {
     **assign((req.told, 0), (req.rounds, 0)),
     **clear(req),
 }
-back_to_waiting = {**assign((req.phase, WAITING), (req.rounds, 0)), **clear(req)}
+back_to_waiting = {
+    **assign((req.phase, WAITING), (req.rounds, ite(config.retract_keeps, 0, req.rounds))),
+    **clear(req),
+}
 turn_over = {**no_request, **assign((session.inflight, FALSE))}
 
 
@@ -429,7 +432,13 @@ T_MATCH = Transition(
     params=(m, locked, swa_locked),
     memory=(point(0, m), lock(locked, swa_locked)),
     effect=assign(
-        (req.phase, MATCHED), (req.C, m), (req.A, m), (req.Q, m), (req.E, 0), (req.locked, TRUE)
+        (req.phase, MATCHED),
+        (req.C, m),
+        (req.A, m),
+        (req.Q, m),
+        (req.E, 0),
+        (req.locked, TRUE),
+        (req.rounds, 0),
     ),
     means={
         "m": after(req.Q) == m,
@@ -726,9 +735,9 @@ T_DECODE = Transition(
 
 T_LAUNCH = Transition(
     "T-LAUNCH",
-    "The scheduler launches a decoding round before the last result is known. The round allocates "
-    "d positions and computes the KV of k tokens, of which at most one is not yet known: the token "
-    "sampled by the round before.",
+    "The scheduler launches a decoding round before earlier results are known. The round allocates "
+    "d positions and computes the KV of k tokens. Tokens that are not yet known were sampled by "
+    "earlier rounds.",
     by="the scheduler",
     stage="run",
     guard={
@@ -736,7 +745,7 @@ T_LAUNCH = Transition(
         "overlap": config.overlap,
         "answering": answering,
         "ahead": req.C + k <= known + req.rounds,
-        "rounds": req.rounds <= 1,
+        "rounds": req.rounds < config.batches,
     },
     params=(d, k),
     memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
@@ -750,7 +759,7 @@ T_LAUNCH = Transition(
     allows=Allowance(
         conj(
             config.overlap & _round_allowed & (req.told >= req.output),
-            (req.C + given(k) <= known + req.rounds) & (req.rounds < 2),
+            (req.C + given(k) <= known + req.rounds) & (req.rounds + 1 <= config.batches),
         )
     ),
 )
@@ -803,6 +812,41 @@ T_RESULT = Transition(
     ),
 )
 
+T_LATE_RESULT = Transition(
+    "T-LATE-RESULT",
+    "A retraction wiped a request while rounds were under way. The result of such a round arrives "
+    "while the request waits, and the sampled tokens become known.",
+    by="the scheduler",
+    stage="run",
+    needs="a retraction that wipes",
+    guard={
+        "overlap": config.overlap & ~config.retract_keeps,
+        "waiting": req.phase == WAITING,
+        "rounds": req.rounds >= 1,
+        "at": at == known,
+        "sampled": (sampled >= 1) & (sampled <= config.slack + 1),
+    },
+    params=(at, sampled),
+    reports=assign((this_step.at, at)),
+    effect=assign(
+        (req.output, req.output + sampled),
+        (req.told, req.told + sampled),
+        (req.rounds, req.rounds - 1),
+    ),
+    means={
+        "at": at == known,
+        "sampled": (gain(req.output) == sampled) & (gain(req.told) == sampled),
+        "profile": config.overlap & ~config.retract_keeps,
+    },
+    allows=Allowance(
+        conj(
+            config.overlap & ~config.retract_keeps & waiting & (req.rounds > 0),
+            given(at) == known,
+            (given(sampled) > 0) & (given(sampled) - 1 <= config.slack),
+        )
+    ),
+)
+
 e = param("e", "new position of the SWA cursor, in tokens")
 
 T_SWA_ADVANCE = Transition(
@@ -847,12 +891,33 @@ T_SAVE = Transition(
         "prefilled": req.prompt <= req.C,
         "published": answered >= req.Q,
     },
-    reports=assign((this_step.final, TRUE)),
+    reports=assign((this_step.final, TRUE), (this_step.finishes, TRUE)),
     memory=(_trimmed.memory,),
     effect={**to_slot(_trimmed), **turn_over, **assign((session.history, answered))},
     means={"kept": keeps(req, answered), **over},
     allows=Allowance(
         is_turn & (req.phase == RUNNING) & (req.prompt <= req.C) & (answered >= req.Q)
+    ),
+)
+
+T_LATE_FINISH = Transition(
+    "T-LATE-FINISH",
+    "A request ends by a late result: the answer is complete. A turn's history is now its prompt "
+    "and the tokens that its client was told. The request has no KV, and leaves no slot.",
+    by="the scheduler",
+    stage="finish",
+    needs="a retraction that wipes",
+    guard={
+        "overlap": config.overlap & ~config.retract_keeps,
+        "waiting": req.phase == WAITING,
+        "no_slot": ~slot.holding,
+        "output": req.output >= 1,
+    },
+    reports=assign((this_step.final, TRUE), (this_step.finishes, TRUE)),
+    effect={**turn_over, **assign((session.history, ite(is_turn, answered, session.history)))},
+    means=over,
+    allows=Allowance(
+        config.overlap & ~config.retract_keeps & waiting & ~slot.holding & (req.output > 0)
     ),
 )
 
@@ -1023,7 +1088,7 @@ T_PLAIN_FINISH = Transition(
         **dropped(locks(req)),
     },
     params=(q, dup, swa_dup, u, swa_u),
-    reports=assign((this_step.final, TRUE)),
+    reports=assign((this_step.final, TRUE), (this_step.finishes, TRUE)),
     memory=(free_copies, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
     effect=no_request,
     means={**published, **over},

@@ -11,7 +11,8 @@ PATIENCE = 8
 """Number of unpaused iterations within which an aborted request must be answered."""
 ON_ITS_WAY = 2
 """Number of iterations after an abort in which the request may still finish normally. With overlap
-scheduling, a decoding round is in flight when the engine reads the abort."""
+scheduling, a decoding round is in flight when the engine reads the abort. With more batches under
+way, the number of batches counts."""
 
 WITHOUT_SESSION = "requests without a session"
 WITHOUT_TOKENS = "turns without new tokens"
@@ -56,7 +57,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     elif sent.reason not in ("length", "stop", *seen.capabilities.answers):
         words = "{rid} ended with the unknown reason {reason}"
         yield violated("INV-ANSWER.reason", words, rid=rid, reason=repr(sent.reason))
-    elif sent.aborted is not None and sent.aborted > ON_ITS_WAY:
+    elif sent.aborted is not None and sent.aborted > max(ON_ITS_WAY, seen.config.depth):
         words = "{rid} ran for {engine} iterations after the engine read its abort"
         yield violated("INV-ANSWER.aborts", words, rid=rid, engine=sent.aborted)
     if count > asked:
@@ -124,7 +125,7 @@ def _large(seen: Observation, sent: Sent) -> bool:
     """Return True if the request may not fit into the context or a pool, even with no other
     request. Slots reduce the room only in an engine that never discards idle slots."""
     config = seen.config
-    ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
+    ahead = (config.draft * config.topk + 1) * config.depth + config.page_size
     wanted = sent.most + seen.capabilities.margin
     slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
     stay = ROOM in seen.capabilities.not_observed

@@ -78,8 +78,7 @@ def _past_window(seen: Observation, rid: str) -> bool:
 def _left(seen: Observation) -> Iterator[Violation]:
     """Check that a finished request left its tokens in the tree. Two groups are exempt: the last
     token, which has no KV, and tokens of the last rounds, which may be known too late."""
-    draft, overlap = seen.config.draft, seen.config.overlap
-    late = 1 + draft + (draft + 1 if overlap else 0)
+    late = (1 + seen.config.draft) * seen.config.depth
     for transition, _, rid, params in seen.snapshot.get("events", ()):
         if transition == LEAVES and not _past_window(seen, rid or ""):
             both = known_tokens(rid or "", seen.previous, seen.snapshot, seen.client)
