@@ -31,7 +31,6 @@ class RunnerRequest:
     tokens: list[int]
     blocks: list[int]
     computed: int
-    """Number of tokens with KV, as the runner counts them itself."""
     prompt: int = 0
     """Number of tokens that came with the request. The runner sampled all others."""
     drafts: list[int] = field(default_factory=list)
@@ -60,6 +59,8 @@ class Runner:
         """Requests of the last batch."""
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
+        self.proposes = draft
+        """Number of drafts proposed after the batch at hand. 0 if the scheduler wants none."""
         self.rejected: list[tuple[RunnerRequest, int]] = []
         """Requests with rejected positions in the last batch, each with the number rejected."""
         self.firsts: dict[str, int] = {}
@@ -74,6 +75,7 @@ class Runner:
         """Run a batch. Return the sampled tokens of each request."""
         self._update(output)
         drafts = output.scheduled_spec_decode_tokens
+        self.proposes = 0 if getattr(output, "skip_drafts", False) else self.draft
         self.rejected, self.firsts = [], {}
         return {
             key: self._run(key, count, drafts.get(key, ()))
@@ -125,7 +127,7 @@ class Runner:
         if worker is not None and resumed:
             worker.resumes(key, blocks)
         elif worker is not None:
-            worker.continues(key, request, computed, outputs)
+            worker.continues(key, request, outputs)
         if worker is not None and not worker.v2 and (resumed or key not in self.batch):
             request.tokens = worker.joins(key, request, cached.all_token_ids, outputs)
         if resumed:
@@ -141,7 +143,6 @@ class Runner:
         if self.worker is not None:
             self.worker.runs(key, request, count, len(drafts))
         first, end = request.computed, request.computed + count
-        request.computed = end
         base, own = end - len(drafts), iter(request.drafts)
         # In a round scheduled ahead of an output, placeholders stand for the worker's drafts.
         drafts = [next(own, NONE) if draft == NONE else draft for draft in drafts]
@@ -169,11 +170,10 @@ class Runner:
         for position in range(base + len(sampled) - 1, end):  # The rest of the drafts are rejected.
             self._write(request, position, prefix, OTHER)
         self._hash(request.blocks, first, end)
-        request.computed = base + len(sampled) - 1
         request.rejected += end + 1 - base - len(sampled)
         self.rejected.append((request, end + 1 - base - len(sampled)))
         request.tokens += sampled
-        request.drafts = content.continued(prefix, request.tokens, self.draft)
+        request.drafts = content.continued(prefix, request.tokens, self.proposes)
         return sampled
 
     def _write(self, request: RunnerRequest, position: int, prefix: int, token: int) -> None:

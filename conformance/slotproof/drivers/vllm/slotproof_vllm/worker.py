@@ -4,9 +4,8 @@ A build has two model runners. The scheduler knows the one that it serves (`use_
 
 | | V1: `worker/gpu_model_runner.py` | V2: `worker/gpu/model_runner.py` |
 |---|---|---|
-| a preempted request | stays, and comes again as a cached request, resumed | goes, and comes as new |
+| a preempted request | stays, and comes as a cached, resumed request | goes, and comes as new |
 | rows | of the requests in the batch | of all requests, paused sessions too |
-| computed tokens | the scheduler's number | the worker's own number |
 
 A batch that the real worker would misread raises `Misread`, as a fault of the engine.
 """
@@ -23,7 +22,6 @@ PLACES = {
     "rows": ("gpu_input_batch.py: _register_add_request", "gpu/states.py: add_request"),
     "known": (f"{V1}: _update_states", f"{V2}: update_requests"),
     "table": ("block_table.py: append_row", "gpu/block_table.py: append_block_ids"),
-    "computed": (f"{V1}: _prepare_inputs", "gpu/input_batch.py: prepare_pos_seq_lens"),
     "tokens": (f"{V1}: _prepare_input_ids", "gpu/input_batch.py: prepare_prefill_inputs"),
     "drafts": (f"{V1}: _calc_spec_decode_metadata", f"{V2}: prepare_inputs"),
     "context": (f"{V1}: _bookkeeping_sync", "gpu/states.py: all_token_ids"),
@@ -106,11 +104,9 @@ class Worker:
         self._demand(not self.v2, "known", f"{key} is resumed, but not sent as new")
         self._demand(blocks is not None, "known", f"{key} is resumed without blocks")
 
-    def continues(self, key: str, request: Known, computed: int, outputs: int | None) -> None:
-        """Check the lengths of a request that goes on, less drafts that were rejected since."""
-        own = request.computed
-        words = f"{key}: {computed} tokens are computed, the worker has {own}"
-        self._demand(computed - request.rejected == own, "computed", words)
+    def continues(self, key: str, request: Known, outputs: int | None) -> None:
+        """Check the number of output tokens, less drafts that were rejected since. V1 drops the
+        tokens past this number."""
         if outputs is not None and not self.v2:
             has = len(request.tokens) - request.prompt
             words = f"{key}: {outputs} output tokens, the worker has {has}"
