@@ -293,7 +293,8 @@ class Wrapper:
         return result
 
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
+        plain = self.endings.finishing_plain or not self.dialect.has_tree
+        if plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
         self._settle(req)
         was, before, events = self.dialect.kv(req), self.dialect.figures(), self.tracker.events

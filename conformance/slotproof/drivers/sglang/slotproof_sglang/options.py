@@ -26,8 +26,9 @@ DEFAULTS: dict[str, Any] = {
     "stream": False,
     "own_timeouts": False,
     "branching": False,
+    "no_tree": False,
 }
-SHAPE = ("priority", "mixed", "longest_match")
+SHAPE = ("priority", "mixed", "longest_match", "no_tree")
 """Options for which the driver has to build a new scheduler."""
 _ARGUMENT = {
     "priority": "enable_priority_scheduling",
@@ -71,6 +72,7 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
         "priority_scheduling_preemption_threshold": 0,
         "enable_mixed_chunk": config["mixed"],
         "schedule_policy": "lpm" if config["longest_match"] else "fcfs",
+        "disable_radix_cache": config["no_tree"],
     }
 
 
