@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from slotproof.environments.families import FAMILIES
 from slotproof.protocol.build import Build
-from slotproof.protocol.commands import ALWAYS, Command
+from slotproof.protocol.commands import ALWAYS, TICKS, Command
 from slotproof.protocol.config import LATER, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof_model.spec.profiles import PROFILES
@@ -171,7 +171,7 @@ def miscounted(command: Command, shown: Sized) -> str | None:
     >>> miscounted({"do": "step", "n": 2}, [{}])
     '1 snapshots after step, not 2'
     """
-    wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
+    wanted = command["n"] if command["do"] == "step" else int(command["do"] in TICKS)
     if len(shown) == wanted:
         return None
     return f"{len(shown)} snapshots after {command['do']}, not {wanted}"

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from slotproof.engines.base import Capabilities, EngineUnusable, its_own_fault
-from slotproof.protocol.commands import FIELDS, Command
+from slotproof.protocol.commands import FIELDS, TICKS, Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import (
     CheckerView,
@@ -117,7 +117,7 @@ class InProcessEngine:
                     snapshots.append(self._snapshot())
                 return snapshots
             engine.do(command)
-            return [self._snapshot()] if command["do"] == "tick" else []
+            return [self._snapshot()] if command["do"] in TICKS else []
 
     def recompute(self, tokens: list[int], count: int) -> list[int]:
         if self.model == "transformer":

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotproof.protocol.commands import Command
+from slotproof.protocol.commands import TICKS, Command
 from slotproof.protocol.snapshot import Hashed, Message, SessionView, Tokens, joined
 from slotproof_model.spec.profiles import PROFILES, Choices
 
@@ -25,7 +25,7 @@ class Sent:
     prompt: Tokens = field(default_factory=list)
     """Session's history plus the new tokens, set when the engine reads the request."""
     read: bool = False
-    since: int = 0
+    since: float = 0
     """Time at which the engine read the request, in seconds."""
     refusable: bool | None = False
     """True if the engine could refuse the request: its session was not open, or its prompt was
@@ -56,7 +56,8 @@ answers to opens are judged."""
 PATIENCE = 2
 """Largest number of unpaused iterations from a session's last turn to the answer of a close."""
 REAPS = 1
-"""Largest delay of a deferred close, in seconds: SGLang reaps idle sessions at this interval."""
+"""Largest delay of a reap or of a deferred close, in seconds: SGLang reaps idle sessions at this
+interval."""
 
 
 @dataclass(eq=False)
@@ -86,15 +87,15 @@ class Conversation:
     asked: list[Asked] = field(default_factory=list)
     answered: list[tuple[Asked, str]] = field(default_factory=list)
     """Commands answered in this iteration, each with its answer."""
-    used: int = 0
+    used: float = 0
     """Time at which the engine read the open or the last turn, whichever came later."""
-    idle: int = 0
+    idle: float = 0
     """Time since which the session has certainly had no turn."""
-    taken: int = 0
+    taken: float = 0
     """Time at which the engine read the open or the last turn that it had to accept."""
     closes: bool = False
     """True if the engine has read a close since the open."""
-    deferred: int | None = None
+    deferred: float | None = None
     """Last time at which a close had to wait for an unanswered turn."""
 
     def reads(self, do: str, busy: bool) -> None:
@@ -174,8 +175,10 @@ class Client:
         self.unanswered: dict[str, Sent] = {}
         """Requests that the engine has read and not yet answered."""
         self.sessions: dict[str, Conversation] = {}
-        self.clock = 0
+        self.clock: float = 0
         """Time in seconds since the start."""
+        self.hasty = False
+        """True if the last command that let time pass was shorter than a second."""
         self.unread: list[Command] = []
         """Commands sent but not yet read by the engine."""
         self.heard: list[Command] = []
@@ -197,8 +200,9 @@ class Client:
         """Number of iterations left to answer all requests, if no new command comes."""
 
     def sends(self, command: Command) -> None:
-        if command["do"] == "tick":
-            self.clock += command["seconds"]
+        if command["do"] in TICKS:
+            self.hasty = "ms" in command
+            self.clock += command["ms"] / 1000 if self.hasty else command["seconds"]
         elif command["do"] != "step":
             self.unread.append(command)
         if command["do"] == "submit" and command["rid"] not in self.requests:

@@ -80,7 +80,8 @@ class Setup:
         config, choices = self.config, self.choices(offered)
         width = config.context_len if width is None else width
         # With slack as long as a row, no KV must be published.
-        spare = width if WHOLE in offered.not_observed else slack(config, offered)
+        unpublished = config.no_tree or WHOLE in offered.not_observed
+        spare = width if unpublished else slack(config, offered)
         return Constants(config.page_size, width, config.window, choices, spare)
 
 

@@ -14,7 +14,7 @@ from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Setup
 from slotproof.logs.format import BadLog, Header, Log, shown
 from slotproof.logs.recorded import LogReferee, Senseless, parts_of
-from slotproof.protocol.commands import Command
+from slotproof.protocol.commands import AT_ONCE, Command
 from slotproof.protocol.snapshot import Hashed, Snapshot
 from slotproof.search.findings import Mark, mark
 from slotproof.traces.frames import Frame, said_in
@@ -318,7 +318,7 @@ class Recording:
 
     def _command(self, number: int, command: Command) -> list[Violation]:
         self.nothing_pending()
-        if command["do"] not in ("step", "tick"):
+        if command["do"] not in AT_ONCE:
             return self._do(command, None)
         self.announced = number
         steps: list[Command] = [{"do": "step", "n": 1}]

@@ -19,7 +19,7 @@ from slotproof.lockstep.oracles import Oracle, progress
 from slotproof.lockstep.oracles.steps import follow
 from slotproof.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.logs.format import Header
-from slotproof.protocol.commands import Command, hashed
+from slotproof.protocol.commands import AT_ONCE, Command, hashed
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof_model.evaluation.layout import initial_pools
@@ -48,7 +48,7 @@ class RecordedEngine:
 
     def do(self, command: Command) -> list[Snapshot]:
         """Return the iteration read last, if the command is an iteration."""
-        if command["do"] not in ("step", "tick"):
+        if command["do"] not in AT_ONCE:
             return []
         assert self.next is not None
         answer, self.next = self.next, None

@@ -32,11 +32,13 @@ _TYPES: dict[str, dict[str, Any]] = {
     "close": {"session": Name},
     "step": {"n": Annotated[int, Field(ge=0, le=bounds.STEPS)]},
     "tick": {"seconds": Annotated[int, Field(ge=0, le=bounds.SECONDS)]},
+    "tick_ms": {"ms": Annotated[int, Field(ge=0, le=bounds.SECONDS)]},
     "evict": {"tokens": Tokens},
     "retract": {},
     "accept": {"rid": Name, "tokens": Tokens},
     "draft": {"rid": Name, "allocate": Tokens, "commit": Tokens},
     "flush": {},
+    "flush_all": {},
     "pause": {},
     "continue": {},
     "abort_all": {},
@@ -48,6 +50,10 @@ COMMAND = Shape("command", tagged("do", "{}", _TYPES))
 
 ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
 """Commands that every engine must accept."""
+TICKS = frozenset(["tick", "tick_ms"])
+"""Commands that let time pass. The engine reads no command and runs no iteration."""
+AT_ONCE = TICKS | {"step"}
+"""Commands that do not go to the engine's inbox."""
 
 
 def check(command: object, least_token: int = 1) -> Command:
@@ -129,6 +135,8 @@ def describe(command: Mapping[str, Any]) -> str:
         case "tick":
             n = command["seconds"]
             return "one second passes" if n == 1 else f"{n} seconds pass"
+        case "tick_ms":
+            return f"{command['ms'] / 1000:g} seconds pass"
         case "draft":
             return (
                 f"draft for {command['rid']}: allocate {command['allocate']}, "
@@ -140,6 +148,8 @@ def describe(command: Mapping[str, Any]) -> str:
             return f"evict {_tokens(command['tokens'])}"
         case "abort_all":
             return "abort all"
+        case "flush_all":
+            return "flush, with running requests"
         case name:
             rest = " ".join(str(command[field]) for field in FIELDS[name])
             return f"{name} {rest}".strip()

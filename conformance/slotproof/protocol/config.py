@@ -74,6 +74,8 @@ class EngineConfig:
     branching: bool = False
     """A request without a session is a turn in a session that has no slot. The engine builds the
     request's prompt from earlier prompts."""
+    no_tree: bool = False
+    """No prefix tree: requests share no KV."""
 
     def __post_init__(self) -> None:
         SOME.demand(vars(self), BadConfig)

@@ -232,6 +232,10 @@ class Scenario:
         """Advance the engine's clock. The engine then reaps the sessions that have timed out."""
         return self.do({"do": "tick", "seconds": seconds})
 
+    def tick_ms(self, ms: int) -> Happened:
+        """Advance the engine's clock by a part of a second."""
+        return self.do({"do": "tick_ms", "ms": ms})
+
     def evict(self, tokens: int) -> Happened:
         """Evict a number of tokens from the prefix tree."""
         return self.do({"do": "evict", "tokens": tokens})
@@ -251,6 +255,10 @@ class Scenario:
     def flush(self) -> Happened:
         """Empty the prefix tree."""
         return self.do({"do": "flush"})
+
+    def flush_all(self) -> Happened:
+        """Retract all running requests, and empty the prefix tree."""
+        return self.do({"do": "flush_all"})
 
     def pause(self) -> Happened:
         """Stop admitting requests until ``continue_``."""

@@ -77,13 +77,15 @@ class ReferenceEngine:
         return self.outbox.ended
 
     def do(self, command: Command) -> None:
-        """Run a ``step`` or ``tick`` at once. Queue any other command. ``ValueError`` if the
-        command is malformed."""
+        """Run a ``step``, ``tick`` or ``tick_ms`` at once. Queue any other command. Raises
+        ``ValueError`` if the command is malformed."""
         if command.get("do") == "step":
             for _ in range(command.get("n", 1)):
                 self.step()
         elif command.get("do") == "tick":
             self.tick(command["seconds"])
+        elif command.get("do") == "tick_ms":
+            self.tick(command["ms"] / 1000)
         else:
             check_command(command)
             self.inbox.append(command)

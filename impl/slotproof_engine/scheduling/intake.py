@@ -29,6 +29,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "retract": {},
     "accept": {"rid": (str,), "tokens": (int,)},
     "flush": {},
+    "flush_all": {},
     "pause": {},
     "continue": {},
     "abort_all": {},
@@ -73,6 +74,7 @@ class Intake:
             "retract": lambda _: self.retract(),
             "accept": lambda c: scheduler.rounds.asked.update({c["rid"]: c["tokens"]}),
             "flush": lambda _: self.flush(),
+            "flush_all": lambda _: self.flush_all(),
             "pause": lambda _: self.pause(True),
             "continue": lambda _: self.pause(False),
             "abort_all": lambda _: self.abort_all(),
@@ -162,6 +164,13 @@ class Intake:
     def flush(self) -> None:
         """Evict all unlocked pages from the tree."""
         self.evict(self.scheduler.cache.inner.kv.tree.evictable)
+
+    def flush_all(self) -> None:
+        """Retract all requests with a batch or a chunk, newest first. Then flush the tree."""
+        chunked = self.scheduler.chunked_req
+        for req in ([chunked] if chunked else []) + self.scheduler.running_reqs()[::-1]:
+            self.scheduler.retract_decode(req)
+        self.flush()
 
     def retract(self) -> None:
         """Retract the most recently admitted request, if any runs."""

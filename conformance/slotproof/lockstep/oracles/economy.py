@@ -27,7 +27,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     """Check that the iteration needed the memory of its last eviction."""
     last = max((at for at, event in enumerate(events) if event[0] in EVICTS), default=None)
-    asked = any(command["do"] in ("flush", "evict") for command in seen.client.heard)
+    asked = any(command["do"] in ("flush", "flush_all", "evict") for command in seen.client.heard)
     if last is None or asked or any(event[0] in _GIVES_UP for event in events):
         return
     if any(map(_gives_back, events[last + 1 :])):

@@ -22,7 +22,8 @@ WHOLE = "whole matches"
 
 def judge(seen: Observation) -> Iterator[Violation]:
     published, now = seen.published, seen.snapshot
-    if now.get("events") is None or WHOLE in seen.capabilities.not_observed:
+    unseen = seen.config.no_tree or WHOLE in seen.capabilities.not_observed
+    if now.get("events") is None or unseen:
         return
     published.forget(now)
     reserve = int(seen.world.constants.profile.choices["reserve"])

@@ -1,4 +1,4 @@
-"""INV-ANSWER.obeyed: the engine obeys the commands retract, accept, evict, flush and pause."""
+"""INV-ANSWER.obeyed: the engine obeys retract, accept, evict, flush, flush_all and pause."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         yield from _evict(seen)
     if "flush" in said:
         yield from _flush(seen, said)
+    if "flush_all" in said:
+        yield from _flush_all(seen, said)
     if seen.client.paused and "pause" not in said:
         for transition, _, rid, _ in seen.snapshot["events"]:
             if transition in ADMITS:
@@ -61,6 +63,20 @@ def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
         if view["evictable"]:
             words = "{pool}: {engine} unlocked tokens are in the tree after a flush, expected none"
             yield violated("INV-ANSWER.obeyed", words, pool=pool, spec=0, engine=view["evictable"])
+
+
+def _flush_all(seen: Observation, said: set[str]) -> Iterator[Violation]:
+    """Check that a forced flush retracts the running requests and evicts the unlocked tokens."""
+    now, events = seen.snapshot["requests"], seen.snapshot["events"]
+    retracted = {rid for transition, _, rid, _ in events if transition in RETRACTS}
+    for rid in sorted((running(seen.previous) & now.keys()) - retracted):
+        words = "{rid} ran when the engine read a forced flush, and was not retracted"
+        yield violated("INV-ANSWER.obeyed", words, rid=rid)
+    before = seen.previous["pools"].get("full", {"evictable": 0})["evictable"]
+    gone = sum(params.get("n", 0) for transition, _, _, params in events if transition in EVICTS)
+    if gone < before and said == {"flush_all"}:
+        words = "{pool}: a forced flush evicted {engine} tokens of {spec} unlocked tokens"
+        yield violated("INV-ANSWER.obeyed", words, pool="full", spec=before, engine=gone)
 
 
 def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:

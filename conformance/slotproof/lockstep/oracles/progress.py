@@ -41,7 +41,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         words = "{rid} is {phase}, and nothing changed for {steps} iterations: {why}; {have}"
         yield from _waits(seen, "INV-PROGRESS.stalled", words, list(requests))
     yield from _starved(seen, runs)
-    flushed = any(command["do"] == "flush" for command in client.heard)
+    flushed = any(command["do"] in ("flush", "flush_all") for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
         words = "the slot of {session} was discarded, but no request needs its memory; {have}"
         session, by = seen.given_up[0]

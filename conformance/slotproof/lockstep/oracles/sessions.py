@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.client import Conversation
+from slotproof.lockstep.client import REAPS, Conversation
 from slotproof.lockstep.observation import Observation, Violation, violated
 
 TIMEOUTS = "timeouts"
@@ -80,11 +80,12 @@ def _early(seen: Observation, sid: str, session: Conversation) -> Iterator[Viola
 
 
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Check that an idle session was closed after its timeout."""
+    """Check that an idle session was closed after its timeout. Whole seconds reap at once."""
     timeout, idle = seen.config.timeout_of(sid), seen.client.clock - session.idle
+    late = REAPS if seen.client.hasty else 0
     shown = seen.snapshot["sessions"].get(sid)
     open_still = session.open and shown is not None and shown["open"]
-    idle_for_long = 0 < timeout < idle and not seen.client.busy(sid)
+    idle_for_long = 0 < timeout < idle - late and not seen.client.busy(sid)
     if open_still and idle_for_long and TIMEOUTS not in seen.capabilities.not_observed:
         session.idle = seen.client.clock
         words = "{session} has been idle for {engine} s and is open, but its timeout is {spec} s"

@@ -20,6 +20,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "close": {"session": _TEXT},
     "step": {"n": _COUNT},
     "tick": {"seconds": (int, float)},
+    "tick_ms": {"ms": _COUNT},
     "evict": {"tokens": _COUNT},
     "accept": {"rid": _TEXT, "tokens": _COUNT},
     "draft": {"rid": _TEXT, "allocate": _COUNT, "commit": _COUNT},
