@@ -22,6 +22,7 @@ SHOWS = {
     "retract-abort": NEW,
     "idle-session-pins": NEW,
     "own-row-waits": NEW,
+    "preemptor-without-row": NEW,
     "abort-waits": NEW,
     "retracted-abort-waits": NEW,
     "out-of-memory": NEW,

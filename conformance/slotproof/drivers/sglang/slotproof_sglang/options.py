@@ -34,6 +34,7 @@ _ARGUMENT = {
     "priority": "enable_priority_scheduling",
     "queue": "max_queued_requests",
     "mixed": "enable_mixed_chunk",
+    "no_tree": "disable_radix_cache",
 }
 """Options that some builds lack. A build with the server argument has the option."""
 _TIMEOUTS = {
@@ -145,7 +146,9 @@ class Watch:
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Report a batch that mixes decodes and prefills, or that computes logprobs of prompts."""
+        """Report a batch that mixes decodes and prefills, that computes logprobs, or has no tree."""
+        if self.scheduler.disable_radix_cache and batch.forward_mode.is_extend():
+            self.tracker.options.append("no_tree")
         if batch.forward_mode.is_mixed():
             self.tracker.options.append("mixed")
         elif batch.forward_mode.is_extend() and batch.return_logprob:
