@@ -146,7 +146,7 @@ class Watch:
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Report a batch that mixes decodes and prefills, that computes logprobs, or has no tree."""
+        """Report a batch that mixes decodes and prefills, computes logprobs, or has no tree."""
         if self.scheduler.disable_radix_cache and batch.forward_mode.is_extend():
             self.tracker.options.append("no_tree")
         if batch.forward_mode.is_mixed():

@@ -28,7 +28,7 @@ TOKENS = "managers/tp_worker.py TpModelWorker.forward_batch_generation"
 SAMPLER = "layers/sampler.py Sampler.forward"
 LOGITS = "layers/logits_processor.py LogitsMetadata.from_forward_batch"
 ADDER = "managers/schedule_policy.py PrefillAdder"
-ROUND = "speculative/eagle_info_v2.py assign_extend_cache_locs"
+ROUND = "kernels/ops/speculative/cache_locs.py assign_extend_cache_locs"
 
 
 class Misread(RuntimeError):
