@@ -19,8 +19,8 @@ from slotproof.search.drawing import Chosen, Limit, Prompt, family
 
 LONG = 12
 """New tokens of a turn that is still running when a command meets it."""
-WAITS = 10
-"""Largest number of step commands, of three iterations each, that wait for an answer."""
+WAITS = 15
+"""Largest number of step commands, of two iterations each, that wait for an answer."""
 _RUNS = ("stop", "aborted", "retracted", "accepted")
 """Rare values of turns that run."""
 
@@ -138,7 +138,7 @@ def deliberate(
                     return
                 if self.referee.client.requests[self.sent[-1]].answers:
                     return
-                self.step(3)
+                self.step(2)
 
         def resume(self) -> None:
             self.do({"do": "continue"})

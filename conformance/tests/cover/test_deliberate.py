@@ -73,7 +73,7 @@ def drawn(config: EngineConfig, rule: str, engine: InProcessEngine = ENGINE, **d
 def test_a_phase_is_met_on_purpose(command: str, plain: bool) -> None:
     """The rule reaches its phase at once, in a session and without one."""
     for name in (name for name, pair in PHASES.items() if pair[0] == command):
-        draw = {"pair": PHASES[name], "session": "s2", "plain": plain, "new": 1}
+        draw: dict[str, Any] = {"pair": PHASES[name], "session": "s2", "plain": plain, "new": 1}
         reached = drawn(CHUNKS, "in_phase", **draw).coverage.reached["phases"]
         assert reached[name] >= 1, reached
 
@@ -82,14 +82,14 @@ def test_a_phase_is_met_on_purpose(command: str, plain: bool) -> None:
 @pytest.mark.parametrize("value", RARE)
 def test_two_rare_turns_follow_each_other_on_purpose(value: str) -> None:
     for new, name in enumerate(name for name, pair in PAIRS.items() if pair[0] == value):
-        draw = {"pair": PAIRS[name], "session": "s2", "new": 2 + new % 5}
+        draw: dict[str, Any] = {"pair": PAIRS[name], "session": "s2", "new": 2 + new % 5}
         reached = drawn(CHUNKS, "rare_turns", **draw).coverage.reached["rare pairs"]
         assert reached[name] >= 1, reached
 
 
 def test_a_rule_ends_without_a_pause() -> None:
     for phase in ("paused", "retracted"):
-        draw = {"pair": ("abort", phase), "session": "s1", "plain": False, "new": 1}
+        draw: dict[str, Any] = {"pair": ("abort", phase), "session": "s1", "plain": False, "new": 1}
         assert not drawn(CHUNKS, "in_phase", **draw).client.paused
 
 
@@ -97,7 +97,12 @@ def test_a_pause_that_retracts_needs_no_retract() -> None:
     """Else no turn would run when the pause is read."""
     for retracts in (False, True):
         diary, config = Pausing(), replace(CHUNKS, pause_retracts=retracts)
-        draw = {"pair": ("close", "retracted"), "session": "s1", "plain": False, "new": 1}
+        draw: dict[str, Any] = {
+            "pair": ("close", "retracted"),
+            "session": "s1",
+            "plain": False,
+            "new": 1,
+        }
         drawn(config, "in_phase", diary, **draw)
         names = [command["do"] for command in diary.lives[-1]]
         assert ("retract" in names) is not retracts and "pause" in names
