@@ -66,10 +66,10 @@ class Capabilities:
     not_observed: dict[str, str] = field(default_factory=dict)
     whole_chunks: bool = False
     """The engine needs a chunk to be a whole number of pages."""
-    whole_contexts: bool = False
-    """The engine needs each pool to hold at least ``context_len`` tokens."""
     rounds_in_chunks: bool = False
     """With chunked prefill, topk must be 1, and a chunk must be longer than a round's drafts."""
+    shallow_rounds: bool = False
+    """With drafts, at most two batches are under way."""
     double_reserve: bool = False
     """A speculative round reserves memory for two rounds, with separate pages for each branch."""
     margin: int = 0
@@ -121,13 +121,11 @@ class Capabilities:
             return "the engine has no sliding-window pool"
         if self.whole_chunks and config.chunk % config.page_size:
             return f"a chunk of {config.chunk} tokens is not a whole number of pages"
-        if self.whole_contexts and config.total_tokens < config.context_len:
-            return (
-                f"a pool of {config.total_tokens} tokens holds no context of {config.context_len}"
-            )
         drafts = config.draft and (config.topk > 1 or config.chunk <= config.draft)
         if self.rounds_in_chunks and config.chunk and drafts:
             return "with chunked prefill, topk must be 1 and chunk must be larger than draft"
+        if self.shallow_rounds and config.draft and config.batches > 2:
+            return "with drafts, at most two batches are under way"
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name) != getattr(EngineConfig, name):
                 return f"{name} is not offered"

@@ -23,7 +23,6 @@ ENGINES: dict[str, Capabilities] = {
     "bare": Capabilities(frozenset()),
     "pages of 8": replace(REFERENCE, page_sizes=(8,)),
     "pages of 32 and 256": replace(REFERENCE, page_sizes=(32, 256), whole_chunks=True),
-    "whole contexts": replace(REFERENCE, whole_contexts=True),
     "rounds in chunks": replace(REFERENCE, rounds_in_chunks=True),
     "one way": replace(REFERENCE, config=REFERENCE.config | {"loan_publishes": [True]}),
     "a mixed way": replace(REFERENCE, config={"loan_publishes": [True], "drops_last": [False]}),
@@ -53,7 +52,7 @@ def test_each_pair_of_levels_is_in_a_configuration_that_the_engine_takes(name: s
     assert len(made.rows) <= 32
 
 
-@pytest.mark.parametrize("name", ["reference", "bare", "pages of 8", "whole contexts"])
+@pytest.mark.parametrize("name", ["reference", "bare", "pages of 8"])
 def test_strength_three_has_each_triple(name: str) -> None:
     made, pairs = array([ENGINES[name]], 3), array([ENGINES[name]])
     covered, possible = shares(made, 3)

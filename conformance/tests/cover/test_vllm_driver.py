@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from slotproof.drivers.vllm.slotproof_vllm import boot, clients, content, layout, runner
-from slotproof.engines.base import Capabilities
 from slotproof.engines.methods import methods_of
 from slotproof.lockstep.abstraction import UNSHOWN
-from slotproof.protocol.config import CONFIGS
 from slotproof_model.evaluation.layout import LAYOUT, OWN
 
 DRIVER = Path(boot.__file__).parent
@@ -29,7 +27,6 @@ def test_the_layout_says_where_each_field_of_the_spec_is() -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({"total_tokens": 20}, "20 is less than a context of 48, so vLLM does not start"),
         ({"draft": 2, "topk": 2, "chunk": 8}, "config.topk: must be 1 with chunks"),
         ({"draft": 4, "chunk": 4}, "config.chunk: 4 is less than a round of 4 drafts"),
         ({"swa_tokens": 16, "window": 4}, "config.swa_tokens: 16 is not supported, only 0"),
@@ -49,15 +46,6 @@ def test_a_configuration_is_filled_and_retract_is_the_engines_own() -> None:
     assert boot.normalise({})["retract"] == "wipe"
     assert boot.normalise({"retract": "keep"})["retract"] == "keep"
     assert boot.normalise({"max_running": 4, "rows": 2})["max_running"] == 2
-
-
-def test_a_pool_that_holds_no_context_is_left_out() -> None:
-    """The configuration is not offered, with the reason, so no reset ends a run."""
-    offered = Capabilities(frozenset(), whole_contexts=True)
-    text = "a pool of 20 tokens holds no context of 32"
-    assert offered.refuses(CONFIGS["p1-tight"]) == text
-    assert offered.refuses(CONFIGS["p1"]) is None
-    assert Capabilities(frozenset()).refuses(CONFIGS["p1-tight"]) is None
 
 
 def test_an_unknown_layout_is_one_clear_line() -> None:

@@ -1,16 +1,18 @@
 """The vLLM driver on a build with a fault, chosen by the seed of a reset.
 
-    PYTHONPATH=…/drivers/vllm ENV/bin/python broken.py
+    PYTHONPATH=…/drivers/vllm ENV/bin/python broken.py [unchecked]
 
-A reset changes methods of its own scheduler, from the build. The driver knows nothing of it.
+A reset changes methods of its own scheduler, from the build. The driver knows nothing of it. If
+`unchecked`, batches are not compared with the build's worker.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from slotproof_vllm import boot, main  # type: ignore[import-not-found]  # of the PYTHONPATH
+from slotproof_vllm import boot, main, worker  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 
 def nothing(scheduler: Any) -> None:
@@ -271,4 +273,6 @@ class Driver(main.Driver):  # type: ignore[misc]  # of another environment
 BUILD = boot.build_scheduler
 
 if __name__ == "__main__":
+    if "unchecked" in sys.argv:
+        worker.Worker.of = lambda *_: None
     Driver(boot.Options(), []).run()

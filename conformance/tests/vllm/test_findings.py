@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 FINDINGS = ROOT / "docs" / "findings"
 SCRIPTS = FINDINGS / "scripts-vllm"
 TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
-OPTIONS = ("turns-alone", "priority")
+OPTIONS = ("turns-alone",)
 """Driver options. Traces with an option are in a folder of its name."""
 WITH = [(name, path) for name in OPTIONS for path in sorted((FINDINGS / name).glob("vllm-*.json"))]
 DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "vllm"
@@ -45,6 +45,8 @@ LAST = {
     "session-outgrows-context": NEW,
     "never-filled-block": NEW,
     "paused-session-pins": NEW,
+    "larger-than-pool": NEW,
+    "flush-paused-session": NEW,
     "resumed-sessions-deadlock": NEW,
 }
 """The last release with the finding. All earlier releases have it, back to 0.15.0."""
@@ -110,7 +112,7 @@ def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) 
 def test_a_trace_that_takes_an_option_of_the_driver(
     option: str, path: Path, build: str, python_of: Callable[[str], Path]
 ) -> None:
-    """Turns checked one by one, and requests of different priorities."""
+    """Turns checked one by one."""
     trace = load_trace(path)
     spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --{option}", step_timeout=60)
     with closing(spec.open()) as opened:

@@ -49,9 +49,13 @@ def build(
 @pytest.fixture(scope="module")
 def broken(python_of: Callable[[str], Path]) -> Iterator[ProcessEngine]:
     """The newest release. The seed of a reset chooses the fault."""
-    env = {**os.environ, "PYTHONPATH": str(DRIVER)}
-    with closing(ProcessEngine([str(python_of(NEW)), str(BROKEN)], 60, env)) as engine:
+    with closing(broken_build(python_of)) as engine:
         yield engine
+
+
+def broken_build(python_of: Callable[[str], Path], *words: str) -> ProcessEngine:
+    env = {**os.environ, "PYTHONPATH": str(DRIVER)}
+    return ProcessEngine([str(python_of(NEW)), str(BROKEN), *words], 60, env)
 
 
 def test_a_search_has_each_pair_and_each_triple_of_what_it_offers(build: ProcessEngine) -> None:
@@ -70,6 +74,7 @@ def accept(rid: str, count: int) -> Command:
     return {"do": "accept", "rid": rid, "tokens": count}
 
 
+FLUSH: Command = {"do": "flush_all"}
 STOPS = content.follows([1, 2, 3, 4, 5, 6], 2)[1:]
 """Stop tokens that end a turn at its second token, while a third is in flight."""
 AGAIN = [turn("r2", 2, 6), steps(8)]
@@ -118,6 +123,21 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         "p4",
         [plain("r1", 9, 2), steps(3), {"do": "flush"}, plain("r2", 9, 2), steps(3)],
         "EVICT",
+    ),
+    "a forced flush": (
+        "p4",
+        [OPEN, turn("r1", 9, 6), plain("r2", 5, 6), steps(3), FLUSH, steps(12)],
+        "RETRACT-WIPE",
+    ),
+    "a forced flush ahead": (
+        "p1-overlap",
+        [OPEN, turn("r1", 9, 6), plain("r2", 5, 6), steps(3), FLUSH, steps(12)],
+        "PLAIN-RETRACT",
+    ),
+    "a pool below the context": (
+        "p1-tight",
+        [plain("r1", 9, 4), {**plain("r2", 0, 4), "tokens": tokens(30, 9)}, steps(30)],
+        "PLAIN-RETRACT",
     ),
     "stop token": (
         "p1",
@@ -226,6 +246,15 @@ def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee
     return referee
 
 
+def test_without_a_prefix_cache_nothing_is_shared(build: ProcessEngine) -> None:
+    setup = Setup(replace(CONFIGS["p4"], no_tree=True))
+    log = play(build, setup, LIVES["a prefix is shared"][1]).log
+    assert log[-1].violations == []
+    seen = [snapshot for entry in log for snapshot in entry.snapshots]
+    assert {event[0] for snapshot in seen for event in snapshot["events"]}.isdisjoint({"T-INSERT"})
+    assert [snapshot["options"] for snapshot in seen][:1] == [["no_tree"]]
+
+
 def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
     if "pause" not in build.capabilities.commands:
         pytest.skip("this build's scheduler can't be paused")
@@ -275,16 +304,15 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
         steps(3),
     ]
     publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed", HASH)
-    for option, aside, expected in (
-        ("--priority", (), set(publishes)),
-        ("--priority", publishes, {"INV-CONTENT.stamp"}),
-        ("", (), set[str]()),
-    ):
-        argv = [str(python_of(NEW)), str(DRIVER), *option.split()]
-        with closing(ProcessEngine(argv, 60)) as engine:
-            setup = Setup(CONFIGS["p4-draft"], ignored=aside)
+    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER)], 60)) as engine:
+        for priority, aside, expected in (
+            (True, (), set(publishes)),
+            (True, publishes, {"INV-CONTENT.stamp"}),
+            (False, (), set[str]()),
+        ):
+            setup = Setup(replace(CONFIGS["p4-draft"], priority=priority), ignored=aside)
             log = play(engine, setup, commands).log
-        assert {violation.clause for violation in log[-1].violations} == expected
+            assert {violation.clause for violation in log[-1].violations} == expected
 
 
 def test_with_priorities_a_block_that_was_filled_stays_shared(
@@ -295,8 +323,8 @@ def test_with_priorities_a_block_that_was_filled_stays_shared(
     for _ in range(9):
         commands += [accept("r1", 2), accept("r2", 2), STEP]
     small = replace(CONFIGS["p1-draft"], total_tokens=20, context_len=20, draft=1, topk=1)
-    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
-        setup = Setup(replace(small, max_running=2, rows=2))
+    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER)], 60)) as engine:
+        setup = Setup(replace(small, max_running=2, rows=2, priority=True))
         log = play(engine, setup, commands).log
     assert log[-1].violations == [] and len(log) == len(commands)
     told = {event[0] for entry in log for seen in entry.snapshots for event in seen["events"]}
@@ -317,8 +345,8 @@ def test_with_priorities_a_block_is_evicted_for_who_gives_way(
         plain("r4", 1, 1),
         steps(8),
     ]
-    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
-        log = play(engine, Setup(CONFIGS["p1"]), commands).log
+    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER)], 60)) as engine:
+        log = play(engine, Setup(replace(CONFIGS["p1"], priority=True)), commands).log
     assert log[-1].violations == [] and len(log) == len(commands)
     told = [[event[0] for event in seen["events"]] for seen in log[-1].snapshots][-1]
     assert told[:4] == ["T-EVICT", "T-DECODE", "T-RETRACT-WIPE", "T-DECODE"]
@@ -333,13 +361,25 @@ def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault
     assert play(broken, setup, plainly).log[-1].violations == []
 
 
-def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -> None:
-    """The KV at its position belongs to another token. Later sampled tokens are wrong, too."""
+def test_the_content_shows_a_rejected_token_that_counts(
+    python_of: Callable[[str], Path], broken: ProcessEngine
+) -> None:
+    """The KV at its position belongs to another token. Later sampled tokens are wrong, too. The
+    real worker does not run the batch, because it has no token before the drafts."""
     seed, config, commands, _ = FAULTS["rejected kept"]
     others = (*(f"INV-STEP.{clause}" for clause in ("state", "guard", "event")), "INV-COVER.req")
     aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds", HASH)
-    log = play(broken, Setup(CONFIGS[config], seed, ignored=aside), commands).log
+    setup = Setup(CONFIGS[config], seed, ignored=aside)
+    with closing(broken_build(python_of, "unchecked")) as unchecked:
+        log = play(unchecked, setup, commands).log
     assert "INV-CONTENT" in {violation.clause.partition(".")[0] for violation in log[-1].violations}
+    (crash,) = play(broken, setup, commands).log[-1].violations
+    assert "gpu/model_runner.py: prepare_inputs: s1#1: 3 drafts among 3 tokens" in str(crash)
+
+
+def one_by_one(commands: list[Command]) -> list[Command]:
+    """Return the commands with each step alone. A crash hides the earlier steps of its command."""
+    return [one for command in commands for one in [STEP] * command.get("n", 0) or [command]]
 
 
 TWO_TURNS = [OPEN, turn("r1", 9, 4), steps(6), turn("r2", 3, 3), steps(6)]
@@ -355,7 +395,7 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "preempted whole": (4, *LIVES["a turn is preempted"][:2], {"INV-ALIVE.crash"}),
     "token kept": (5, "p1", TWO_TURNS, {"INV-HISTORY.prompt"}),
     "round swapped": (6, *LIVES["rounds"][:2], {"INV-CONTENT.stamp"}),
-    "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
+    "rejected kept": (7, "p1-draft", one_by_one(LIVES["rounds"][1]), {"INV-STEP.state"}),
     "placeholder kept": (9, *LIVES["a batch ahead"][:2], {"INV-COVER.idle"}),
     "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
     "newest first": (18, "p4", [*LIVES["turns wait"][1][:4], steps(12)], {"INV-SESSION.order"}),

@@ -2,7 +2,7 @@
 
 The proof uses a rank. While any actor has KV or a slot, or the tree has an unlocked page, some
 *helper* step of some actor is enabled and lowers the rank. The rank counts, in order of weight:
-requests with KV, requests whose KV is ahead of their known tokens, slots, evictable tokens. At rank
+requests with KV, positions with KV ahead of the known tokens, slots, evictable tokens. At rank
 zero all memory is free, and the waiting request can be matched and prefilled. Token by token, it
 then gets its answer, and it ends. Each part of this argument is an obligation (:func:`tasks_of`)
 about one arbitrary actor and its frame, and so holds for any number of actors. ``docs/proof.md``

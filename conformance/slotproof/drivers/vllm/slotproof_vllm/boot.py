@@ -50,6 +50,9 @@ LIMITS: dict[str, list[Any]] = {
     "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
     "overlap": [False, True],
+    "batches": [2, 3],
+    "priority": [False, True],
+    "no_tree": [False, True],
 }
 
 
@@ -57,40 +60,29 @@ LIMITS: dict[str, list[Any]] = {
 class Options:
     """Settings from the arguments of the driver itself."""
 
-    prefix_cache: bool = True
     turns_alone: bool = False
     """True to refuse a turn only for its own length, as vLLM's front end does (README)."""
-    priority: bool = False
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration with defaults. Raise `UsageError` for an impossible value."""
-    full: dict[str, Any] = filled(config, {**DEFAULTS, "retract": "wipe"}, LIMITS)
-    if full["context_len"] > full["total_tokens"]:
-        raise UsageError(
-            f"config.total_tokens: {full['total_tokens']} is less than a context of "
-            f"{full['context_len']}, so vLLM does not start"
-        )
+    defaults = {**DEFAULTS, "retract": "wipe", "priority": False, "no_tree": False, "batches": 2}
+    full: dict[str, Any] = filled(config, defaults, LIMITS)
+    if full["batches"] > 2 and not full["overlap"]:
+        raise UsageError(f"config.batches: {full['batches']} needs overlap")
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is negative")
     if full["draft"] and full["chunk"]:
-        _share_chunks(full)
+        if drafts.method(full) != "ngram":
+            raise UsageError(
+                "config.topk: must be 1 with chunks, because no event describes the memory given "
+                "to a draft model past a prefill chunk"
+            )
+        if full["chunk"] <= full["draft"]:
+            raise UsageError(
+                f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
+            )
     return full
-
-
-def _share_chunks(full: dict[str, Any]) -> None:
-    """Lower ``max_running`` if needed: all requests of a batch share one chunk of tokens."""
-    if drafts.method(full) != "ngram":
-        raise UsageError(
-            "config.topk: must be 1 with chunks, because no event describes the memory given to a "
-            "draft model past a prefill chunk"
-        )
-    most = full["chunk"] // (full["draft"] + 1)
-    if not most:
-        raise UsageError(
-            f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
-        )
-    full["max_running"] = min(full["max_running"], most)  # Each round must fit completely.
 
 
 def limits() -> dict[str, list[Any]]:
@@ -99,7 +91,7 @@ def limits() -> dict[str, list[Any]]:
     if not drafts.offered():
         possible["draft"] = [0]
     if not runs_ahead():
-        possible["overlap"] = [False]
+        possible["overlap"], possible["batches"] = [False], [2]
     return possible
 
 
@@ -125,11 +117,11 @@ def hasher() -> Any:
     return importlib.import_module("vllm.utils.hashing").sha256
 
 
-def block_hash(options: Options) -> Callable[[bytes | None, list[int]], bytes] | None:
+def block_hash(config: dict[str, Any]) -> Callable[[bytes | None, list[int]], bytes] | None:
     """Return the build's hash of a block, as a function of the previous block's hash and the
     block's tokens. None without a prefix cache."""
     utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
-    return partial(utils.hash_block_tokens, hasher()) if options.prefix_cache else None
+    return partial(utils.hash_block_tokens, hasher()) if not config["no_tree"] else None
 
 
 class ModelConfig:
@@ -155,14 +147,14 @@ class ModelConfig:
             raise AttributeError(name)
 
 
-def build_scheduler(config: dict[str, Any], options: Options) -> Any:
+def build_scheduler(config: dict[str, Any]) -> Any:
     """Return a fresh scheduler with this configuration."""
     page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
     if config["draft"] and not drafts.offered():
         raise UsageError("config.draft: must be 0 because this build's scheduler takes no drafts")
     if config["overlap"] and not runs_ahead():
         raise UsageError("config.overlap: must be false because this build has no async scheduler")
-    settings = vllm_config(config, options)
+    settings = vllm_config(config)
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
     attention = interface.FullAttentionSpec(
@@ -176,7 +168,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
     structured = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager
     scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
     made = scheduler
-    if config["overlap"]:
+    if settings.scheduler_config.async_scheduling:
         made = importlib.import_module("vllm.v1.core.sched.async_scheduler").AsyncScheduler
     offered = {
         "vllm_config": settings,
@@ -188,7 +180,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
     return made(**by_signature(scheduler.__init__, offered))
 
 
-def vllm_config(config: dict[str, Any], options: Options) -> Any:
+def vllm_config(config: dict[str, Any]) -> Any:
     """Return the build's configuration. Fields that the build lacks are left out."""
     of = importlib.import_module("vllm.config")
     budget = config["chunk"] or 2 * config["context_len"] * config["max_running"]
@@ -205,18 +197,31 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
         scheduler_config=of.SchedulerConfig(**by_signature(of.SchedulerConfig, scheduling)),
         cache_config=of.CacheConfig(block_size=config["page_size"]),
     )
-    if options.priority:
+    if config["priority"]:
         made.scheduler_config.policy = "priority"
     # Set late: without a model, vLLM overrides some of these and refuses a small token budget.
-    made.cache_config.enable_prefix_caching = options.prefix_cache
+    made.cache_config.enable_prefix_caching = not config["no_tree"]
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
-    made.scheduler_config.async_scheduling = config["overlap"]
     made.scheduler_config.max_num_batched_tokens = budget
     if config["draft"]:
         object.__setattr__(made, "speculative_config", drafts.speculative_config(config))
     object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
+    _set_depth(made, config)
     return made
+
+
+def _set_depth(made: Any, config: dict[str, Any]) -> None:
+    """Set the number of batches under way, as `VllmConfig.max_concurrent_batches` computes it.
+
+    Three batches need a pipeline of stages: two with asynchronous scheduling for the V2 model
+    runner, three without asynchronous scheduling for V1.
+    """
+    ahead, deep = config["overlap"], config["batches"] > 2
+    v2 = bool(getattr(made, "use_v2_model_runner", False))
+    made.scheduler_config.async_scheduling = ahead and (v2 or not deep)
+    if deep:
+        made.parallel_config.pipeline_parallel_size = 2 if v2 else config["batches"]
 
 
 def aborted() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ from .inputs import Inputs, check_tokens
 from .layout import Layout
 from .runner import Runner, RunnerRequest
 from .snapshot import Snapshooter
+from .worker import Worker
 
-INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
-PAUSES = ("pause", "continue")
+INBOX = ("open", "submit", "abort", "close", "flush", "flush_all", "pause", "continue", "abort_all")
 TRANSITIONS = (
     "T-OPEN",
     "T-CLOSE",
@@ -29,6 +30,8 @@ TRANSITIONS = (
     "T-RESTORE",
     "T-EXTEND",
     "T-PARK",
+    "T-INSERT",
+    "T-EVICT",
     "T-DECODE",
     "T-SAVE",
     "T-ABORT",
@@ -38,10 +41,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
-AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
-"""Transitions that are offered only with asynchronous scheduling."""
-SHARING = ("T-INSERT", "T-EVICT")
-"""Transitions that are offered only with a prefix cache."""
+AHEAD = ("T-LAUNCH", "T-RESULT", "T-LATE-RESULT", "T-LATE-FINISH")
+"""Transitions that are offered only with several batches under way."""
 NOT_OBSERVED = {
     "the engine's own check": "vLLM has no check of its memory at run time",
     "timeouts": "vLLM closes no session by itself",
@@ -50,10 +51,6 @@ NOT_OBSERVED = {
     "requests for no token": "vLLM refuses max_tokens below 1",
 }
 ANSWERS = {"closed": "to an abort of a turn: vLLM treats the session as one request, and ends it"}
-
-
-BATCHES = 2
-"""Largest number of batches in flight with asynchronous scheduling."""
 
 
 class Ran(NamedTuple):
@@ -70,23 +67,30 @@ class Engine:
     """Engine under test in one example."""
 
     def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
-        self.context_len = int(config["context_len"])
         self.turns_alone = options.turns_alone
-        self.scheduler = boot.build_scheduler(config, options)
+        self.scheduler = boot.build_scheduler(config)
+        self.context_len = int(self.scheduler.max_model_len)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.overlap = bool(config["overlap"])
+        self.batches = int(config["batches"])
+        ahead = bool(self.scheduler.scheduler_config.async_scheduling)
         self.watcher = Watcher(self.layout, self.clients, self.overlap)
         self.accepts = Accepts(config["draft"] + 1)
         self.proposals = drafts.proposals() if config["draft"] else None
         self.under_way: deque[Ran] = deque()
         self.runner = Runner(
-            config["page_size"], config["draft"], self._accepts, boot.block_hash(options)
+            config["page_size"],
+            config["draft"],
+            self._accepts,
+            boot.block_hash(config),
+            Worker.of(self.scheduler, ahead, self.layout.blocks),
         )
-        self.inputs = Inputs(config["page_size"], options)
+        self.inputs = Inputs(config)
         self.snapshooter = Snapshooter(
-            self.layout, self.clients, self.watcher, self.runner, options.prefix_cache
+            self.layout, self.clients, self.watcher, self.runner, not config["no_tree"]
         )
+        self.options = {name: bool(config[name]) for name in ("priority", "no_tree")}
         self.outputs = boot.model_outputs()
         self.aborted = boot.aborted()
         self.inbox: list[dict[str, Any]] = []
@@ -130,7 +134,7 @@ class Engine:
         if self.scheduler.has_requests():
             self.under_way.append(self._launch())
             ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
-            if len(self.under_way) < BATCHES and (ran or self.scheduler.has_requests()):
+            if len(self.under_way) < self.batches and (ran or self.scheduler.has_requests()):
                 return
         if self.under_way:
             self._process(self.under_way.popleft())
@@ -159,11 +163,14 @@ class Engine:
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages, self.messages = self.messages, []
         ended = [{"rid": message["rid"]} for message in messages if message["type"] == "finish"]
+        effective = {"priority": self.watcher.preempted, "no_tree": bool(self.runner.batch)}
+        self.watcher.preempted = False
         return {
             "iter": self.iterations,
             "consumed": consumed,
             "messages": messages,
             "ended": ended,
+            "options": [name for name, on in self.options.items() if on and effective[name]],
             **self.snapshooter.take(),
         }
 
@@ -258,10 +265,15 @@ class Engine:
             self._finish(turn, "abort")
         self._gone(of, "T-REAP" if of.closing else "T-CLOSE")
 
-    def _flush(self) -> None:
-        """Flush the prefix cache. vLLM refuses to do so while any request has a block."""
+    def _flush_all(self) -> None:
+        """Preempt the running requests, then flush the prefix cache."""
+        self._flush(reset_running_requests=True)
+
+    def _flush(self, **asked: bool) -> None:
+        """Flush the prefix cache, as `EngineCore.reset_prefix_cache` does. vLLM refuses to do so
+        while any request has a block."""
         before = len(self.layout.tree())
-        self.scheduler.reset_prefix_cache()
+        self.scheduler.reset_prefix_cache(**asked)
         gone = before - len(self.layout.tree())
         if gone:
             self.watcher.emit("T-EVICT", None, None, n=gone * self.layout.page_size, swa_n=0)
@@ -288,16 +300,20 @@ class Engine:
         if answer.finish_reason is None:
             return
         reason = answer.finish_reason.name.lower()
+        late = key in self.watcher.retracted
+        if late:
+            self.watcher.retracted.discard(key)
+            self.watcher.emit("T-LATE-FINISH", turn.session, turn.rid)
         if isinstance(of, ClientRequest):
-            shared, left = self.watcher.freed[key]
-            more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
-            if not self.watcher.ends_late(key, "T-PLAIN-FINISH", **more):
+            if not late:
+                shared, left = self.watcher.freed[key]
+                more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
                 self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
             self.clients.end(key)
             self._finish(of, reason)
             return
         self.watcher.over(key)
-        of.slot = not self.watcher.ends_late(key, "T-SAVE")
+        of.slot = not late
         if of.slot:
             self.watcher.emit("T-SAVE", of.sid, turn.rid)
         self._finish(turn, reason)
@@ -327,12 +343,14 @@ class Engine:
 
 def commands(scheduler: Any) -> list[str]:
     """Return the commands that this build offers."""
-    paused = hasattr(scheduler, "set_pause_state")
+    lacks = set() if hasattr(scheduler, "set_pause_state") else {"pause", "continue"}
+    if "reset_running_requests" not in inspect.signature(scheduler.reset_prefix_cache).parameters:
+        lacks.add("flush_all")
     rounds = ["accept"] if drafts.offered() else []
-    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
+    return [*(name for name in INBOX if name not in lacks), "step", "tick", *rounds]
 
 
-def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
+def capabilities(scheduler: Any) -> dict[str, Any]:
     """Return the driver's capabilities, in the format of the protocol."""
     return {
         "commands": commands(scheduler),
@@ -340,15 +358,11 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "pools": ["full"],
         "page_sizes": boot.LIMITS["page_size"],
         "config": {k: v for k, v in boot.limits().items() if k not in ("page_size", "retract")},
-        "transitions": [
-            *TRANSITIONS,
-            *(AHEAD if boot.runs_ahead() else ()),
-            *(SHARING if options.prefix_cache else ()),
-        ],
+        "transitions": [*TRANSITIONS, *(AHEAD if boot.runs_ahead() else ())],
         "profile": "vllm",
         "recompute": True,
-        "whole_contexts": True,
         "rounds_in_chunks": True,
+        "shallow_rounds": not getattr(scheduler, "use_v2_model_runner", False),
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,
     }

@@ -22,16 +22,16 @@ VOCAB = 256
 class Inputs:
     """Builder of requests for one scheduler."""
 
-    def __init__(self, page_size: int, options: boot.Options) -> None:
+    def __init__(self, config: dict[str, Any]) -> None:
         self.request: Any = importlib.import_module("vllm.v1.request").Request
         self.sampling: Any = importlib.import_module("vllm.sampling_params").SamplingParams
         utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
         self.hasher = (
-            utils.get_request_block_hasher(page_size, boot.hasher())
-            if options.prefix_cache
+            utils.get_request_block_hasher(config["page_size"], boot.hasher())
+            if not config["no_tree"]
             else None
         )
-        self.priority = options.priority
+        self.priority = config["priority"]
         self.sent = 0
 
     def make(

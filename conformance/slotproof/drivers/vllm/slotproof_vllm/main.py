@@ -45,7 +45,7 @@ class Driver(serving.Driver):
         finally:
             engine, self.engine = self.engine, None
         assert engine is not None
-        return capabilities(engine.scheduler, self.options)
+        return capabilities(engine.scheduler)
 
     def reset(self, config: dict[str, Any]) -> None:
         self.engine = Engine(boot.normalise(config), self.options)
@@ -75,11 +75,8 @@ class Driver(serving.Driver):
 def main() -> None:
     """Serve until the end of input."""
     parser = Driver.parser()
-    parser.add_argument("--no-prefix-cache", action="store_true", help="do not share blocks")
-    parser.add_argument("--priority", action="store_true", help="derive priorities from IDs")
     parser.add_argument(
         "--turns-alone", action="store_true", help="let a session outgrow the context"
     )
     asked = parser.parse_args()
-    options = boot.Options(not asked.no_prefix_cache, asked.turns_alone, asked.priority)
-    Driver(options, asked.patch).run()
+    Driver(boot.Options(asked.turns_alone), asked.patch).run()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import content
+from .worker import Worker
 
 Hashed = Callable[[bytes | None, list[int]], bytes]
 Stored = tuple[int, int, int]
@@ -30,6 +31,8 @@ class RunnerRequest:
     tokens: list[int]
     blocks: list[int]
     computed: int
+    prompt: int = 0
+    """Number of tokens that came with the request. The runner sampled all others."""
     drafts: list[int] = field(default_factory=list)
     """Drafts that were proposed after the last batch."""
     rejected: int = 0
@@ -47,11 +50,17 @@ class Runner:
         draft: int = 0,
         accepts: Callable[[str, int], int] = lambda *_: 1,
         hashed: Hashed | None = None,
+        worker: Worker | None = None,
     ) -> None:
         """``hashed``: the build's hash of a block, as a function of the previous block's hash and
-        the block's tokens. None if blocks have no hash."""
+        the block's tokens. None if blocks have no hash. ``worker``: checks of each batch."""
+        self.worker = worker
+        self.batch: set[str] = set()
+        """Requests of the last batch."""
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
+        self.proposes = draft
+        """Number of drafts proposed after the batch at hand. 0 if the scheduler wants none."""
         self.rejected: list[tuple[RunnerRequest, int]] = []
         """Requests with rejected positions in the last batch, each with the number rejected."""
         self.firsts: dict[str, int] = {}
@@ -66,6 +75,7 @@ class Runner:
         """Run a batch. Return the sampled tokens of each request."""
         self._update(output)
         drafts = output.scheduled_spec_decode_tokens
+        self.proposes = 0 if getattr(output, "skip_drafts", False) else self.draft
         self.rejected, self.firsts = [], {}
         return {
             key: self._run(key, count, drafts.get(key, ()))
@@ -87,26 +97,51 @@ class Runner:
         return [list(kv.get((blocks[at // size], at % size), NOTHING)[:2]) for at in range(length)]
 
     def _update(self, output: Any) -> None:
-        for key in output.finished_req_ids:
-            self.requests.pop(key, None)
+        worker, known = self.worker, self.requests
+        if worker is not None:
+            worker.batch(output)
+        gone = set(output.finished_req_ids)
+        if worker is not None and worker.v2:
+            gone |= set(output.preempted_req_ids or ())
+        for key in gone:
+            known.pop(key, None)
         for new in output.scheduled_new_reqs:  # A session's next turn also comes as a new request.
-            tokens = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
-            self.requests[new.req_id] = RunnerRequest(
-                list(tokens), list(new.block_ids[0]), new.num_computed_tokens
-            )
+            key, computed = new.req_id, new.num_computed_tokens
+            tokens = list(getattr(new, "prefill_token_ids", None) or new.prompt_token_ids)
+            if worker is not None and key not in known:
+                worker.adds(key, known)
+            known[key] = RunnerRequest(tokens, list(new.block_ids[0]), computed, len(tokens))
         cached = output.scheduled_cached_reqs
         for index, key in enumerate(cached.req_ids):
-            request, blocks = self.requests[key], cached.new_block_ids[index]
-            if key in cached.resumed_req_ids:
-                tokens = cached.all_token_ids.get(key, request.tokens)
-                request = self.requests[key] = RunnerRequest(list(tokens), [], 0)
-            request.computed = cached.num_computed_tokens[index] - request.rejected
-            if blocks is not None:
-                request.blocks = [*request.blocks, *blocks[0]]
+            if worker is not None:
+                worker.knows(key, known)
+            self._continue(key, cached, index)
+        self.batch = set(output.num_scheduled_tokens)
+
+    def _continue(self, key: str, cached: Any, index: int) -> None:
+        """Update a request that the runner has. ``index``: its place in the lists of ``cached``."""
+        worker, request = self.worker, self.requests[key]
+        blocks, computed = cached.new_block_ids[index], cached.num_computed_tokens[index]
+        outputs = getattr(cached, "num_output_tokens", {index: None})[index]
+        resumed = key in cached.resumed_req_ids
+        if worker is not None and resumed:
+            worker.resumes(key, blocks)
+        elif worker is not None:
+            worker.continues(key, request, outputs)
+        if worker is not None and not worker.v2 and (resumed or key not in self.batch):
+            request.tokens = worker.joins(key, request, cached.all_token_ids, outputs)
+        if resumed:
+            request = RunnerRequest(request.tokens, [], computed, request.prompt)
+            self.requests[key] = request
+        request.computed = computed - request.rejected
+        if blocks is not None:
+            request.blocks = [*request.blocks, *blocks[0]]
 
     def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
         """Run known tokens, then drafts up to a rejection. Return the sampled tokens."""
         request = self.requests[key]
+        if self.worker is not None:
+            self.worker.runs(key, request, count, len(drafts))
         first, end = request.computed, request.computed + count
         base, own = end - len(drafts), iter(request.drafts)
         # In a round scheduled ahead of an output, placeholders stand for the worker's drafts.
@@ -138,7 +173,7 @@ class Runner:
         request.rejected += end + 1 - base - len(sampled)
         self.rejected.append((request, end + 1 - base - len(sampled)))
         request.tokens += sampled
-        request.drafts = content.continued(prefix, request.tokens, self.draft)
+        request.drafts = content.continued(prefix, request.tokens, self.proposes)
         return sampled
 
     def _write(self, request: RunnerRequest, position: int, prefix: int, token: int) -> None:
