@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,6 @@ from slotproof.protocol.named import chosen
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan
-from slotproof.search.rules import machine_for
 
 
 class Ending(InProcessEngine):
@@ -215,11 +214,3 @@ def test_an_option_that_was_never_at_work_is_told() -> None:
     assert said == ["option priority of a configuration never took effect"]
     coverage.reached["options"]["priority"] = 1
     assert not [*report.idle(coverage, [SERVED["p4-queue"]])]
-
-
-def test_where_a_pause_retracts_turns_are_paused() -> None:
-    """And nowhere else is another rule drawn."""
-    offered, host = InProcessEngine().capabilities.commands, cast("Any", None)
-    configs = SERVED["p4-pause"], CONFIGS["p4"]
-    pausing, plain = (set(dir(machine_for(host, offered, config))) for config in configs)
-    assert pausing - plain == {"turn_and_pause"}

@@ -733,7 +733,7 @@ class FlushesLess(InProcessEngine):
 @pytest.mark.parametrize("name", ["p1", "p4", "p4-wipe", "p1-overlap"])
 def test_a_forced_flush_retracts_and_evicts(name: str, part: str, said: list[str]) -> None:
     """INV-ANSWER.obeyed: no other oracle sees that a flush did nothing."""
-    turn = {"do": "submit", "session": None, "stop": []}
+    turn: dict[str, Any] = {"do": "submit", "session": None, "stop": []}
     step: Command = {"do": "step", "n": 3}
     commands = [{**turn, "rid": "r1", "tokens": [5, 6, 7, 8], "max_new": 1}, step]
     commands += [{**turn, "rid": "r2", "tokens": [9, 8, 7], "max_new": 20}, step]
@@ -753,7 +753,7 @@ class ReapsLate(InProcessEngine):
         self.late = late
 
     def do(self, command: Command) -> list[Snapshot]:
-        controller = self.engine.controller
+        controller: Any = self.engine.controller
         if command["do"] == "tick_ms":
             controller.timeout = self.engine.config.timeout + self.late
         elif command["do"] == "tick":

@@ -103,9 +103,8 @@ class Scheduler:
         if self.chunked_req is not None and not adder.add_chunked_req(self.chunked_req):
             return None
         for req in tuple(self.waiting_queue):
-            self.drop_results(req)
-            if not adder.add_one_req(req):
-                break
+            if self.results.of(req) or not adder.add_one_req(req):
+                break  # A wiped request waits for its results in flight.
         return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
 
     def _run_prefill(self, batch: ScheduleBatch) -> Iterator[Result]:
@@ -206,7 +205,7 @@ class Scheduler:
         self._finish_if_done(req)
 
     def drop_results(self, req: Req) -> None:
-        """Drop the results in flight of a request that ended or is admitted again."""
+        """Drop the results in flight of a request that ended, or was retracted and keeps its KV."""
         self.results.drop(req)
 
     def _advance_swa(self, req: Req) -> None:

@@ -58,7 +58,8 @@ def _shared(seen: Observation) -> Iterator[Violation]:
         if _past_window(seen, rid):
             continue
         whole = seen.published.whole(request["prompt"])
-        if request["Q"] < whole and before["C"] < request["C"]:
+        # The prompt is published with the prefill's result, which a later batch may precede.
+        if request["Q"] < whole and before["output"] < request["output"]:
             words = "{rid} decodes with {engine} tokens of its prompt in the tree, expected {spec}"
             yield violated("INV-MATCH.prompt", words, rid=rid, spec=whole, engine=request["Q"])
 

@@ -134,8 +134,8 @@ class Worker:
             demand(len(entries) == sum(counts), BATCH, text)
         at = 0
         for req, row, end, count in zip(self.reqs, rows, lengths, counts, strict=True):
-            here = slice(at, at + count)
-            yield Part(req, row, end - count, end, written[here], ids[here])
+            span = slice(at, at + count)
+            yield Part(req, row, end - count, end, written[span], ids[span])
             at += count
 
     def _sizes(self, batch: Any) -> None:
