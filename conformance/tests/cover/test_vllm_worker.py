@@ -68,16 +68,8 @@ WRONG: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "4 tokens in all, but 5": ("counts", [changed(first(), total_num_scheduled_tokens=4)], {}),
     "5 tokens of 4": ("counts", [first()], {"tokens": 4}),
     "2 of 1 rows": ("rows", [others()], {"requests": 1}),
-    "['r'] are sent, ['r', 's'] scheduled": (
-        "counts",
-        [sent([new("r", [5], [3])], r=1, s=1)],
-        {},
-    ),
-    "r has 2 of 1": (
-        "drafts",
-        [first(), second(scheduled_spec_decode_tokens={"r": [1, 1]})],
-        {},
-    ),
+    "['r'] are sent, ['r', 's'] scheduled": ("counts", [sent([new("r", [5], [3])], r=1, s=1)], {}),
+    "r has 2 of 1": ("drafts", [first(), second(scheduled_spec_decode_tokens={"r": [1, 1]})], {}),
     "r: 1 drafts among 1 tokens": (
         "drafts",
         [first(), second(scheduled_spec_decode_tokens={"r": [1]})],
@@ -145,7 +137,7 @@ def test_each_place_has_a_batch_that_is_wrong_there() -> None:
 def test_the_worker_is_the_one_that_the_scheduler_serves() -> None:
     limits = SimpleNamespace(max_num_seqs=4, max_num_batched_tokens=64)
     scheduler = SimpleNamespace(scheduler_config=limits, max_model_len=48, num_spec_tokens=2)
-    made = Worker.of(scheduler, True, list)
+    made = Worker.of(scheduler, True, lambda _: [])
     assert (made.v2, made.requests, made.tokens, made.context) == (False, 4, 64, 48)
     scheduler.use_v2_model_runner = True
-    assert Worker.of(scheduler, True, list).v2
+    assert Worker.of(scheduler, True, lambda _: []).v2
