@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import gc
 import pstats
 import sys
 import time
@@ -28,7 +27,7 @@ from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
-from slotproof.search.examples import Search
+from slotproof.search.examples import Search, rare_collections
 from slotproof.search.plan import ExampleBatch, Plan
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
@@ -65,16 +64,14 @@ def played(
     """(commands, iterations, seconds) of playing the scripts again and again, once at least."""
     commands = iterations = 0
     engine = InProcessEngine(device=device)
-    gc.freeze()
-    gc.set_threshold(20_000)  # as in a search
-    started = time.perf_counter()
-    while not commands or time.perf_counter() - started < seconds:
-        for run in runs:
-            referee = play(engine, Setup(config), run)
-            assert not referee.log[-1].violations
-            commands += len(run)
-            iterations += referee.coverage.iterations
-    gc.unfreeze()
+    with rare_collections():  # as in a search
+        started = time.perf_counter()
+        while not commands or time.perf_counter() - started < seconds:
+            for run in runs:
+                referee = play(engine, Setup(config), run)
+                assert not referee.log[-1].violations
+                commands += len(run)
+                iterations += referee.coverage.iterations
     return commands, iterations, time.perf_counter() - started
 
 

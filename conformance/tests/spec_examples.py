@@ -147,6 +147,20 @@ STORIES = (
     Story(
         """
         s T-OPEN
+        s T-SUBMIT new=4
+        s T-MATCH
+        s T-EXTEND t=4
+        s T-LAUNCH d=1 k=1
+        s T-RETRACT-WIPE
+        s T-LATE-RESULT at=4 sampled=1
+        s T-LATE-RESULT at=5 sampled=1
+        s T-LATE-FINISH
+    """,
+        {"overlap": True, "retract_keeps": False},
+    ),
+    Story(
+        """
+        s T-OPEN
         s T-SUBMIT new=6
         s T-MATCH
         s T-EXTEND t=6 sampled=1 told=1

@@ -7,6 +7,16 @@ from typing import Any
 
 import pytest
 
+from slotproof_engine import expected_next
+
+
+def expected_next_tokens(tokens: list[int], count: int) -> list[int]:
+    """Return the answer of a request that runs alone."""
+    known = list(tokens)
+    for _ in range(count):
+        known.append(expected_next(known, 0))
+    return known[len(tokens) :]
+
 
 def told(d: Any) -> list[tuple[str, dict[str, int]]]:
     """Return the last iteration's transitions that move C or the output, with parameters."""
@@ -46,6 +56,46 @@ def test_a_speculative_round_counts_when_its_result_comes(drive: Any) -> None:
         assert req.kv_committed_len == before + result[1]["sampled"] == req.seqlen - 1
         accepted.add(result[1]["sampled"])
     assert len(accepted) > 1
+
+
+def test_three_batches_are_under_way(drive: Any) -> None:
+    """C is ahead of the known tokens by two. Only known tokens are published."""
+    d = drive(overlap=True, batches=3, context_len=16).submit(None, "r", [5, 6], 9).step(2)
+    (req,) = d.engine.scheduler.reqs.values()
+    assert [told(d), req.output_ids] == [[("T-LAUNCH", {"d": 1, "k": 1})], []]
+    d.step()
+    one = {"k": 0, "sampled": 1, "told": 1}
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"at": 2, **one})]
+    assert (req.kv_committed_len, req.seqlen, req.cache_protected_len) == (4, 3, 3)
+    d.step(9)
+    assert d.answer("r")["tokens"] == expected_next_tokens([5, 6], 9)
+
+
+def test_a_retracted_turn_keeps_no_unknown_kv(drive: Any) -> None:
+    """T-RETRACT: the slot has the KV of known tokens."""
+    d = drive(overlap=True, batches=3).open("s").submit("s", "r", [5, 6], 9).step(3)
+    d.engine.intake.retract()
+    assert d.engine.cache.slots["s"].kv_committed_len == 3
+    d.step(12)
+    assert (d.answer("r")["tokens"], d.broken()) == (expected_next_tokens([5, 6], 9), set())
+
+
+@pytest.mark.parametrize("batches", [2, 3])
+@pytest.mark.parametrize("sid", ["s", None])
+def test_results_arrive_after_a_retraction_that_wipes(
+    drive: Any, sid: str | None, batches: int
+) -> None:
+    """T-LATE-RESULT, T-LATE-FINISH: the last tokens come while the request waits."""
+    d = drive(overlap=True, batches=batches, retract="wipe").open("s")
+    d.submit(sid, "r", [5, 6], batches).step(batches)
+    (req,) = d.engine.scheduler.reqs.values()
+    d.engine.scheduler.retract_decode(req)
+    d.do("pause").step(batches)
+    seen = [(name, params) for name, _, rid, params in d.events if rid == "r"]
+    late = [("T-LATE-RESULT", {"at": at, "sampled": 1}) for at in range(3, 2 + batches)]
+    assert [event for event in seen if "LATE" in event[0]] == [*late, ("T-LATE-FINISH", {})]
+    assert d.answer("r")["tokens"] == expected_next_tokens([5, 6], batches)
+    assert d.broken() == set()
 
 
 def test_a_turn_that_has_finished_is_in_one_more_batch(drive: Any) -> None:

@@ -68,6 +68,8 @@ class Capabilities:
     """The engine needs a chunk to be a whole number of pages."""
     rounds_in_chunks: bool = False
     """With chunked prefill, topk must be 1, and a chunk must be longer than a round's drafts."""
+    shallow_rounds: bool = False
+    """With drafts, at most two batches are under way."""
     double_reserve: bool = False
     """A speculative round reserves memory for two rounds, with separate pages for each branch."""
     margin: int = 0
@@ -122,6 +124,8 @@ class Capabilities:
         drafts = config.draft and (config.topk > 1 or config.chunk <= config.draft)
         if self.rounds_in_chunks and config.chunk and drafts:
             return "with chunked prefill, topk must be 1 and chunk must be larger than draft"
+        if self.shallow_rounds and config.draft and config.batches > 2:
+            return "with drafts, at most two batches are under way"
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name) != getattr(EngineConfig, name):
                 return f"{name} is not offered"

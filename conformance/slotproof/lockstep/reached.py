@@ -1,12 +1,16 @@
-"""Counts of client behaviour in an example: prompts, limits, answers, refusals, and transitions in
-succession. Behaviour is counted where the engine's snapshots show it. It is never judged."""
+"""Counts of client behaviour in an example: prompts, limits, answers, refusals, transitions in
+succession, phases that meet a command, and rare values in consecutive turns. Behaviour is counted
+where the engine's snapshots show it. It is never judged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from itertools import chain, product
 from typing import TypeAlias
 
 from slotproof.lockstep.client import Client
 from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.oracles.operators import RETRACTS
 from slotproof.lockstep.referee import Iteration, empty_snapshot
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
@@ -16,6 +20,56 @@ from slotproof_model.spec.transitions import TRANSITIONS
 _Node: TypeAlias = "dict[int, _Node]"
 
 _LIMIT = {-1: "one less", 0: "exactly", 1: "one more"}
+
+_BEGUN = ("waiting", "retracted", "parked", "prefilled", "decoding")
+_REQUEST = ("unread", *_BEGUN, "answered")
+_SESSION = ("none", "opening", "empty", "idle", "unread", *_BEGUN, "closing")
+_ENGINE = ("nothing", "slots", "running", "waiting", "parked", "paused")
+_OPERATOR = "plain tick tick_ms evict retract flush flush_all pause continue abort_all"
+TARGETS: dict[str, tuple[str, ...]] = {
+    "abort": ("unknown", *_REQUEST),
+    **dict.fromkeys(("accept", "draft"), _REQUEST),
+    **dict.fromkeys(("open", "submit", "close"), _SESSION),
+    **dict.fromkeys(_OPERATOR.split(), _ENGINE),
+}
+"""Phases of each command's target: a request, a session, or else the engine. The command ``plain``
+is a submit without a session. ``parked``: between two chunks. ``prefilled``: the first result is
+due. ``retracted``: the request waits after it ran."""
+RARE = (
+    *("one token", "no token", "no answer", "whole pages", "limit", "too long"),
+    *("stop", "aborted", "retracted", "accepted"),
+)
+"""Rare values of a turn. ``limit``: prompt and new tokens fill the context or the pool. ``too
+long``: one token too many. ``aborted``: by its client, after it ran. ``accepted``: all drafts."""
+_NEEDS: dict[str, Callable[[EngineConfig, Collection[str]], bool]] = {
+    "parked": lambda config, _: config.chunk > 0,
+    "prefilled": lambda config, _: config.overlap,
+    "whole pages": lambda config, _: config.page_size > 1,
+    "accepted": lambda config, offered: config.draft > 0 and "accept" in offered,
+    "retracted": lambda _, offered: bool({"retract", "flush_all"} & {*offered}),
+    "paused": lambda _, offered: {"pause", "continue"} <= {*offered},
+    "accept": lambda config, _: config.draft > 0,
+    "draft": lambda config, _: config.draft > 0,
+}
+"""Conditions of commands, phases and values on the configuration and on the offered commands."""
+
+
+def drawable(
+    offered: Collection[str], configs: Collection[EngineConfig]
+) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, str]]]:
+    """Return the pairs (command, phase of its target) and the pairs of rare values in consecutive
+    turns, by name. Some configuration allows both parts of each pair."""
+    sent = [name for name in TARGETS if name in {*offered, "plain"}]
+    phases = [(name, phase) for name in sent for phase in TARGETS[name]]
+    able = {
+        name: {config for config in configs if name not in _NEEDS or _NEEDS[name](config, offered)}
+        for name in (*RARE, *chain.from_iterable(phases))
+    }
+    pairs = {
+        f"{one}, {two}": (one, two) for one, two in product(RARE, RARE) if able[one] & able[two]
+    }
+    named = {f"{one}: {two}": (one, two) for one, two in phases if able[one] & able[two]}
+    return named, pairs
 
 
 def branch(common: int, length: int, leaf: bool, page: int) -> str:
@@ -51,9 +105,25 @@ class Reached:
         self._before = empty_snapshot()
         self._last: dict[str, str] = {}
         """Last transition, by session."""
+        self._ran: set[str] = set()
+        """Requests that were running or parked after an iteration."""
+        self._turns: dict[str, str] = {}
+        """Last turn sent, by session."""
+        self._next: dict[str, str] = {}
+        """Following turn in the same session, by turn."""
+        self._rare: dict[str, set[str]] = {}
+        """Rare values of each turn."""
 
     def sends(self, command: Command, client: Client) -> None:
         """Count a command that is about to be sent. :meth:`saw` counts its effects."""
+        self._target(command, client)
+        if command["do"] == "submit" and command["session"] is not None:
+            self._turn(command, client)
+        elif command["do"] == "close":
+            self._turns.pop(command["session"], None)
+        elif command["do"] == "accept" and command["tokens"] > self.config.draft:
+            running = self._request_phase(command["rid"], client) in ("prefilled", "decoding")
+            self._is(command["rid"] if running else "", "accepted")
         if command["do"] == "abort":
             self._asked.add(command["rid"])
         elif command["do"] == "abort_all":
@@ -66,6 +136,88 @@ class Reached:
                 over = len(prompt) + command["max_new"] - self.config.context_len
                 if over in _LIMIT:
                     self.coverage.reached["context"][_LIMIT[over]] += 1
+
+    def _target(self, command: Command, client: Client) -> None:
+        """Count a command with the phase of its target."""
+        name = command["do"]
+        if name == "submit" and command["session"] is None:
+            name = "plain"
+        if name in ("abort", "accept", "draft"):
+            phase = self._request_phase(command["rid"], client)
+        elif name in ("open", "submit", "close"):
+            phase = self._session_phase(command["session"], client)
+        elif name in TARGETS:
+            phase = self._engine_phase(client)
+        else:
+            return
+        self.coverage.reached["phases"][f"{name}: {phase}"] += 1
+
+    def _request_phase(self, rid: str, client: Client) -> str:
+        if (sent := client.requests.get(rid)) is None:
+            return "unknown"
+        if sent.answers:
+            return "answered"
+        if (request := self._before["requests"].get(rid)) is None:
+            return "waiting" if sent.read else "unread"
+        if request["phase"] == "running":
+            return "decoding" if request["output"] else "prefilled"
+        if request["phase"] == "parked":
+            return "parked"
+        return "retracted" if rid in self._ran else "waiting"
+
+    def _session_phase(self, sid: str, client: Client) -> str:
+        shown = self._before["sessions"].get(sid)
+        unread = {command["do"] for command in client.unread if command.get("session") == sid}
+        if shown is None or not shown["open"]:
+            return "opening" if "open" in unread else "none"
+        if shown["closing"] or "submit" in unread:
+            return "closing" if shown["closing"] else "unread"
+        if shown["inflight"] is not None:
+            return self._request_phase(shown["inflight"], client)
+        return "idle" if sid in self._before["slots"] else "empty"
+
+    def _engine_phase(self, client: Client) -> str:
+        phases = {request["phase"] for request in self._before["requests"].values()}
+        if client.paused or "parked" in phases:
+            return "paused" if client.paused else "parked"
+        if phases:
+            return "running" if phases == {"running"} else "waiting"
+        return "slots" if self._before["slots"] else "nothing"
+
+    def _turn(self, command: Command, client: Client) -> None:
+        """Count the rare values of a turn that is about to be sent."""
+        sid, rid = command["session"], command["rid"]
+        if (last := self._turns.get(sid)) is not None:
+            self._next[last] = rid
+        self._turns[sid] = rid
+        past, new, config = client.history.get(sid, []), len(command["tokens"]), self.config
+        end = len(past) + new + command["max_new"]
+        values = {
+            "one token": new == 1,
+            "no token": not new,
+            "no answer": not command["max_new"],
+            "whole pages": config.page_size > 1 and end % config.page_size == 0,
+            "limit": end == min(config.context_len, config.total_tokens),
+            "too long": end == config.context_len + 1,
+        }
+        self._rare[rid] = set()
+        for value in (name for name, holds in values.items() if holds):
+            self._is(rid, value)
+
+    def _ends(self, sid: str, client: Client) -> None:
+        """Forget the last turn of a session that the engine closed. Later turns may be unread."""
+        if (turn := self._turns.get(sid)) is not None and client.requests[turn].answers:
+            del self._turns[sid]
+
+    def _is(self, rid: str, value: str) -> None:
+        """Record a rare value of a turn. Count its pairs with values of the turns next to it."""
+        if (values := self._rare.get(rid)) is None or value in values:
+            return
+        values.add(value)
+        pairs = self.coverage.reached["rare pairs"]
+        before = next((turn for turn, then in self._next.items() if then == rid), "")
+        pairs.update(f"{other}, {value}" for other in self._rare.get(before, ()))
+        pairs.update(f"{value}, {other}" for other in self._rare.get(self._next.get(rid, ""), ()))
 
     def _learn(self, tokens: list[int]) -> str:
         node, common = self._known, 0
@@ -85,12 +237,14 @@ class Reached:
 
     def _iteration(self, before: Snapshot, now: Snapshot, client: Client) -> None:
         reached = self.coverage.reached
-        for transition, session, _, params in now.get("events", []):
+        for transition, session, rid, params in now.get("events", []):
             if "m" in params:
                 pool = before["pools"].get("full")
                 cached = pool is not None and pool["evictable"] + pool["protected"] > 0
                 none = "nothing" if cached else "an empty tree"
                 reached["matches"]["found" if params["m"] else none] += 1
+            if transition in RETRACTS and rid is not None:
+                self._is(rid, "retracted")
             if session is not None:
                 if session in self._last:
                     reached["pairs"][f"{self._last[session]} {transition}"] += 1
@@ -98,7 +252,9 @@ class Reached:
         for option in now.get("options", ()):
             reached["options"][option] += 1
         for message in now["messages"]:
-            if message["type"] == "refused":
+            if message["type"] == "closed":
+                self._ends(str(message["session"]), client)
+            elif message["type"] == "refused":
                 reached["refused"][_told(message, before)] += 1
             elif message["type"] == "finish":
                 reason = message["reason"]
@@ -109,6 +265,13 @@ class Reached:
                     sent = client.requests.get(message["rid"])
                     if sent is not None and isinstance(sent.prompt, list):
                         self._learn(sent.prompt + message["tokens"])
+                    if reason == "stop":
+                        self._is(message["rid"], "stop")
+        for rid, request in now["requests"].items():
+            if request["phase"] in ("running", "parked"):
+                self._ran.add(rid)
+            elif rid in self._ran:
+                self._is(rid, "retracted")
         slots = now["slots"].values()
         if not now["rows"]["free"] and len(slots) >= now["rows"]["total"] and not now["requests"]:
             reached["slots"]["hold all rows"] += 1
@@ -119,6 +282,8 @@ class Reached:
             phase = request["phase"] if request is not None else "not read yet"
             decoding = phase == "running" and request is not None and request["output"] > 0
             reached["aborted"]["decoding" if decoding else phase] += 1
+            if rid in self._ran:
+                self._is(rid, "aborted")
         else:
             reached["refused"][self._why(rid, before, now, client)] += 1
 

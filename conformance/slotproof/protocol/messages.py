@@ -77,6 +77,7 @@ class Offered(TypedDict):
     not_observed: NotRequired[dict[Name, Text]]
     whole_chunks: NotRequired[bool]
     rounds_in_chunks: NotRequired[bool]
+    shallow_rounds: NotRequired[bool]
     double_reserve: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]

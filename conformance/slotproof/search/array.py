@@ -254,6 +254,8 @@ def constraints(offered: Capabilities) -> Iterator[Condition]:
         yield (lambda page, chunk: chunk_tokens(page, chunk) % page == 0), ("page_size", "chunk")
     if offered.rounds_in_chunks:
         yield _round_fits, ("page_size", "chunk", "draft", "topk")
+    if offered.shallow_rounds:
+        yield (lambda draft, batches: draft == 0 or batches == 2), ("draft", "batches")
 
 
 def _round_fits(page_size: int, chunk: str, draft: int, topk: int) -> bool:

@@ -70,7 +70,8 @@ class Limit(NamedTuple):
     """Length of a turn, including the tokens to generate: at, slightly above or below a limit."""
 
     of: str
-    """Limit: ``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller limit."""
+    """Limit: ``context`` or ``pool``. ``prompt``: the prompt alone reaches the smaller limit.
+    ``page``: the turn ends at the first page boundary at or after its drawn length."""
     over: int
 
 
@@ -98,6 +99,9 @@ class Prompt(NamedTuple):
             if self.how.of != "context":
                 most = min(most, config.total_tokens)
             new = max_new if self.how.of != "prompt" else 0
+            if self.how.of == "page":
+                drawn = len(past) + self.length + new
+                most = drawn + -drawn % config.page_size
             return family(self.family, max(0, most - len(past) - new + self.how.over))
         if self.how is None or not texts:
             return family(self.family, self.length)
@@ -194,7 +198,7 @@ _COPIES = [
     for then in ("other", "other", "swapped", "family")
 ]
 _LIMITS = [
-    *(Limit(of, over) for of in ("context", "pool") for over in (-1, 0, 1)),
+    *(Limit(of, over) for of in ("context", "pool", "page") for over in (-1, 0, 1)),
     Limit("pool", 3),
     Limit("prompt", 0),
 ]

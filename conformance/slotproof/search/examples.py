@@ -104,7 +104,7 @@ class _Examples:
 
     def _finished(self) -> bool:
         try:
-            with interrupts.held(), _own_choices(), _rare_collections():
+            with interrupts.held(), _own_choices(), rare_collections():
                 self._draw()
         except Leave as leaving:
             error = leaving.because
@@ -237,7 +237,7 @@ def _own_choices() -> Iterator[None]:
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Exclude the existing objects from garbage collection, and collect new objects less often.
 
     Reference counting frees nearly all objects of an example. By default, Python searches all of

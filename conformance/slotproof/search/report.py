@@ -9,6 +9,7 @@ from typing import Any
 
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.coverage import Coverage, total
+from slotproof.lockstep.reached import drawable
 from slotproof.lockstep.referee import adapted
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
@@ -26,7 +27,12 @@ from slotproof_model.spec.transitions import TRANSITIONS
 MARGIN = 1.1
 """Safety factor on the estimated seconds of a search that would give a verdict."""
 NAMED = 3
-"""Maximum number of configurations named in a message."""
+"""Maximum number of configurations or pairs named in a message."""
+_DRAWN = {
+    "phases": "pairs of a command and the phase of its target",
+    "rare pairs": "pairs of rare values in consecutive turns",
+}
+"""Kinds of pairs that are counted when a run draws them."""
 
 _NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
     ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
@@ -101,6 +107,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "unusable": outcome.unusable or None,
         **reached,
         "clients": {of: dict(n.most_common()) for of, n in sorted(coverage.reached.items())},
+        "drawn": _drawn(coverage, capabilities, able),
         "modes": {
             mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
             for mode in dict.fromkeys(config.mode for config in configs.values())
@@ -164,6 +171,21 @@ def _reached(
         },
         "guards": {"seen": seen, "of": possible, "one_way": one_way},
     }
+
+
+def _drawn(
+    coverage: Coverage, capabilities: Capabilities, configs: Collection[EngineConfig]
+) -> dict[str, Any]:
+    """Return the drawn pairs, and those that could have been drawn: commands with phases of their
+    targets, and rare values in consecutive turns."""
+    phases, pairs = drawable(capabilities.commands, configs)
+    if "closed" in capabilities.answers:  # An abort ends the session: no turn comes after it.
+        pairs = {name: pair for name, pair in pairs.items() if pair[0] != "aborted"}
+    drawn = {}
+    for kind, names in (("phases", phases), ("rare pairs", pairs)):
+        never = sorted(names.keys() - coverage.reached[kind].keys())
+        drawn[kind] = {"reached": len(names) - len(never), "of": len(names), "never": never}
+    return drawn
 
 
 WANTED = {
@@ -344,6 +366,13 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    for label, kind in zip(("drawn", ""), _DRAWN, strict=True):
+        part = report["drawn"][kind]
+        rest = len(part["never"]) - NAMED
+        names = [*part["never"][:NAMED], *([f"{rest} more"] if rest > 0 else [])]
+        yield labelled(label, f"{part['reached']} of {part['of']} {_DRAWN[kind]}")
+        if names:
+            yield labelled("", f"never: {'; '.join(names)}")
     yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
     yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])

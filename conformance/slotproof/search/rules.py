@@ -7,18 +7,24 @@ them, and the referee judges. Shrinking works on the commands (:mod:`slotproof.s
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from hypothesis.strategies import booleans, integers, just, lists, one_of, sampled_from
 
 from slotproof.protocol.config import EngineConfig
 from slotproof.search import drawing
+from slotproof.search.deliberate import deliberate
 from slotproof.search.drawing import Again, Chosen, Limit, Prompt, chosen, prompts
 from slotproof.search.sending import Host, Sender
 
 TOGETHER = 52
 """Largest drawn length of one long turn. A larger draw gives two turns that fill the pool."""
+
+PARTS = (250, 500, 750)
+"""Parts of a second, in milliseconds. Engines may count whole seconds only."""
+
+OPERATORS = ("flush", "flush_all", "pause", "continue", "continue", "abort_all", "evict", "evict")
+"""Commands of an operator, with repetitions for more frequent commands."""
 
 IDLE_STEPS = 18
 """Number of steps without events, enough for INV-PROGRESS.stalled to report a waiting request."""
@@ -38,10 +44,13 @@ def machine_for(
     long = drawing.lengths(config.page_size)
     limits = sorted({config.timeout_of(session) for session in drawing.SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
+    ends = [limit for limit in (*limits, config.waiting_timeout, config.running_timeout) if limit]
 
     events = ["turn", "plain", "abort", "open", "close", "tick", *(["accept"] if rounds else [])]
-    events += [name for name in ("retract", "flush", "evict", "abort_all") if name in offered]
+    also = ("retract", "flush", "flush_all", "evict", "abort_all", "tick_ms")
+    events += [name for name in also if name in offered]
     events += ["pause", "continue"] if {"pause", "continue"} <= {*offered} else []
+    operators = ["open", *(name for name in OPERATORS if name in offered)]
 
     class Clients(Sender, RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -214,6 +223,18 @@ def machine_for(
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
+        @precondition(lambda _: "tick_ms" in offered and bool(ends))
+        @rule(
+            limit=sampled_from(ends or [1]),
+            parts=lists(sampled_from(PARTS), min_size=1, max_size=5),
+        )
+        def tick_in_parts(self, limit: int, parts: list[int]) -> None:
+            """Let time pass up to a second before a limit, then in parts of a second."""
+            self.do({"do": "tick", "seconds": limit - 1})
+            for part in parts:
+                self.do({"do": "tick_ms", "ms": part})
+            self.step()
+
         @precondition(lambda _: config.timeout > 2)
         @rule(who=chosen, between=sampled_from(["too long", "empty", "reopened", "read late"]))
         def two_pauses(self, who: Chosen, between: str) -> None:
@@ -283,17 +304,16 @@ def machine_for(
                     self.do({"do": name, "session": session or "s1"})
                 case "tick":
                     self.do({"do": "tick", "seconds": waits[new % len(waits)]})
+                case "tick_ms":
+                    self.do({"do": "tick_ms", "ms": PARTS[new % len(PARTS)]})
                 case "evict":
                     self.do({"do": "evict", "tokens": 4 + new})
+                case "draft":
+                    self.do({"do": "draft", "rid": rid, "allocate": topk, "commit": new % 2})
                 case "accept":
                     self.do({"do": "accept", "rid": rid, "tokens": 1 + new % (width + 1)})
                 case _:
                     self.do({"do": name})
-
-        @precondition(lambda _: "evict" in offered)
-        @rule(tokens=integers(1, 16))
-        def evict(self, tokens: int) -> None:
-            self.do({"do": "evict", "tokens": tokens})
 
         @precondition(lambda _: "retract" in offered)
         @rule(steps=integers(0, 1))
@@ -301,13 +321,6 @@ def machine_for(
             self.do({"do": "retract"})
             if steps:
                 self.step()
-
-        @precondition(lambda self: "retract" in offered and bool(self.sent))
-        @rule(back=integers(0, 1))
-        def retract_and_abort(self, back: int) -> None:
-            self.do({"do": "retract"})
-            self.do({"do": "abort", "rid": self.latest(back)})
-            self.step()
 
         @precondition(lambda self: drafts and bool(self.sent))
         @rule(more=drawing.draft_sizes)
@@ -321,47 +334,15 @@ def machine_for(
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=sampled_from(["flush", "pause", "continue", "continue", "abort_all"]))
-        def operator(self, name: str) -> None:
-            if name in offered:
-                self.do({"do": name})
+        @rule(name=sampled_from(operators), new=integers(-3, 12))
+        def operator(self, name: str, new: int) -> None:
+            self.event(name, None, "", new)
 
     # A rule that never applies would make all other rules rarer.
-    clients: type[Any] = Clients
-    if config.pause_retracts:  # A pause sends running requests back to waiting.
-
-        class Pausing(Clients):
-            @precondition(lambda _: {"pause", "continue"} <= {*offered})
-            @rule(
-                who=chosen,
-                prompt=prompts(integers(1, 12), just(1)),
-                new=integers(1, 8),
-                steps=integers(1, 4),
-                then=sampled_from(["", "abort", "close", "reject", "plain"]),
-            )
-            def turn_and_pause(
-                self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
-            ) -> None:
-                session = self.of(who)
-                self.submit(session, prompt, new)
-                rid = self.sent[-1]
-                self.step(steps)
-                self.do({"do": "pause"})
-                self.step()
-                if then == "abort":
-                    self.do({"do": "abort", "rid": rid})
-                elif then == "close":
-                    self.do({"do": "close", "session": session})
-                elif then:
-                    self.submit(session if then == "reject" else None, Prompt(0, 2), new)
-                self.do({"do": "continue"})
-                self.step(new + 2)
-
-        clients = Pausing
     if not rounds:
-        return clients
+        return deliberate(Clients, offered, config)
 
-    class Speculating(clients):  # type: ignore[misc]
+    class Speculating(Clients):
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
@@ -397,4 +378,4 @@ def machine_for(
                 self.do({"do": "retract"})
             self.step()
 
-    return Speculating
+    return deliberate(Speculating, offered, config)

@@ -192,7 +192,11 @@ def test_who_asks_for_logprobs_may_match_less() -> None:
     """INV-MATCH.all: the engine computes the prompt again for logprobs."""
     commands = [{**submit("r1"), "tokens": [5, 6, 7, 8]}, STEP]
     commands += [{**submit("r2"), "tokens": [5, 6, 7, 9]}, STEP]
-    for config, clauses in ((EngineConfig(), ["INV-MATCH.all"]), (EngineConfig(logprobs=True), [])):
+    for config, clauses in (
+        (EngineConfig(), ["INV-MATCH.all"]),
+        (EngineConfig(logprobs=True), []),
+        (EngineConfig(no_tree=True), []),
+    ):
         engine = Ending("prefix-last-token-twice")
         violations = play(engine, Setup(config), commands).log[-1].violations
         assert [violation.clause for violation in violations] == clauses

@@ -708,6 +708,79 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
     assert play(other, setup, commands).log[-1].violations == [], "its driver says that it can't"
 
 
+class FlushesLess(InProcessEngine):
+    """An engine that carries out a forced flush in part: ``retract`` or ``evict``."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__()
+        self.part = part
+
+    def do(self, command: Command) -> list[Snapshot]:
+        intake = self.engine.intake
+        parts = {"all": intake.flush_all, "retract": intake.retract, "evict": intake.flush}
+        intake._handlers["flush_all"] = lambda _: parts[self.part]()
+        return super().do(command)
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("all", []),
+        ("evict", ["r2 ran when the engine read a forced flush, and was not retracted"]),
+        ("retract", ["full: a forced flush evicted 0 tokens of {} unlocked tokens"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["p1", "p4", "p4-wipe", "p1-overlap"])
+def test_a_forced_flush_retracts_and_evicts(name: str, part: str, said: list[str]) -> None:
+    """INV-ANSWER.obeyed: no other oracle sees that a flush did nothing."""
+    turn = {"do": "submit", "session": None, "stop": []}
+    step: Command = {"do": "step", "n": 3}
+    commands = [{**turn, "rid": "r1", "tokens": [5, 6, 7, 8], "max_new": 1}, step]
+    commands += [{**turn, "rid": "r2", "tokens": [9, 8, 7], "max_new": 20}, step]
+    setup = Setup(CONFIGS[name])
+    log = play(FlushesLess(part), setup, [*commands, {"do": "flush_all"}, step]).log
+    unlocked = 5 if name == "p1-overlap" else 4
+    details = [violation.detail for violation in log[-1].violations]
+    assert details == [line.format(unlocked) for line in said]
+    assert {violation.oracle for violation in log[-1].violations} <= {"operators"}
+
+
+class ReapsLate(InProcessEngine):
+    """An engine that reaps sessions at whole seconds only, or never."""
+
+    def __init__(self, late: float) -> None:
+        super().__init__()
+        self.late = late
+
+    def do(self, command: Command) -> list[Snapshot]:
+        controller = self.engine.controller
+        if command["do"] == "tick_ms":
+            controller.timeout = self.engine.config.timeout + self.late
+        elif command["do"] == "tick":
+            controller.timeout = self.engine.config.timeout
+        return super().do(command)
+
+
+@pytest.mark.parametrize(("late", "clauses"), [(0, set()), (1, set()), (2, {"overdue"})])
+def test_a_session_may_be_reaped_a_second_late_within_a_second(
+    late: float, clauses: set[str]
+) -> None:
+    """INV-SESSION.overdue: after ``tick_ms`` an engine may wait for its next reap."""
+    commands: list[Command] = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
+    commands += [{"do": "tick", "seconds": 4}, *[{"do": "tick_ms", "ms": 750}] * 3]
+    log = play(ReapsLate(late), Setup(EngineConfig(timeout=5)), commands).log
+    assert {violation.conjunct for violation in log[-1].violations} == clauses
+
+
+def test_a_session_is_not_closed_by_a_fraction_of_its_time() -> None:
+    """INV-SESSION.closed: 4.75 s are not 5 s."""
+    commands: list[Command] = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
+    commands += [{"do": "tick", "seconds": 4}, {"do": "tick_ms", "ms": 750}]
+    for late, clauses in ((0, []), (-0.25, ["closed"])):
+        log = play(ReapsLate(late), Setup(EngineConfig(timeout=5)), commands).log
+        assert [violation.conjunct for violation in log[-1].violations] == clauses
+
+
 @pytest.mark.parametrize(
     ("mutant", "first", "total", "flush", "clauses"),
     [

@@ -137,7 +137,7 @@ def test_each_place_has_a_batch_that_is_wrong_there() -> None:
 def test_the_worker_is_the_one_that_the_scheduler_serves() -> None:
     limits = SimpleNamespace(max_num_seqs=4, max_num_batched_tokens=64)
     scheduler = SimpleNamespace(scheduler_config=limits, max_model_len=48, num_spec_tokens=2)
-    made = Worker.of(scheduler, True, lambda _: [])
+    made = Worker.of(scheduler, True, lambda _: ())
     assert (made.v2, made.requests, made.tokens, made.context) == (False, 4, 64, 48)
     scheduler.use_v2_model_runner = True
-    assert Worker.of(scheduler, True, lambda _: []).v2
+    assert Worker.of(scheduler, True, lambda _: ()).v2

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sglang
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 FOLDER = FAMILIES["sglang"].driver.with_name("patches")
 NOT_FOR = {
-    "0.5.18": {"swa-locked-full"},
+    "0.5.18": {"preemptor-without-row", "refused-turn-preempted", "swa-locked-full"},
     "0.5.23": {
         "empty-first-turn",
         "parked-not-counted",
@@ -65,6 +65,9 @@ NOT_PATCHED = {
     "sglang-0.5.23-swa-budget-refused",
     "sglang-0.5.23-swa-budget-turn",
     "sglang-0.5.23-own-row-waits",
+    "sglang-0.5.23-never-admitted",
+    "sglang-0.5.23-never-admitted-turn",
+    "sglang-0.5.23-swa-branch-uncached",
     "sglang-0.5.23-abort-waits",
     "sglang-0.5.18-aborted-for-others",
     "sglang-0.5.23-aborted-for-others",

@@ -22,6 +22,10 @@ SHOWS = {
     "retract-abort": NEW,
     "idle-session-pins": NEW,
     "own-row-waits": NEW,
+    "preemptor-without-row": NEW,
+    "refused-turn-preempted": NEW,
+    "never-admitted": NEW,
+    "swa-branch-uncached": NEW,
     "abort-waits": NEW,
     "retracted-abort-waits": NEW,
     "out-of-memory": NEW,
@@ -74,6 +78,8 @@ FIXED = {
     "retract-finishes": OLD,
     "own-row-waits": OLD,
     "swa-budget-waits": OLD,
+    "never-admitted": OLD,
+    "swa-branch-uncached": OLD,
 }
 """A release on which the same script reproduces nothing."""
 

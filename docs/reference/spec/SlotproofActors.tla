@@ -7,8 +7,8 @@ EXTENDS Integers, FiniteSets, TLC
 CONSTANTS
   P, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
   abort_publishes, overlap, loan_publishes, drops_last, keeps_slack, slack,
-  full_total, swa_total, rows_total, Actors, Kept, Steps, News, Prompts,
-  Drafts, MaxHistory, MaxOutput, MaxTree, Depth
+  batches, full_total, swa_total, rows_total, Actors, Kept, Steps, News,
+  Prompts, Drafts, MaxHistory, MaxOutput, MaxTree, Depth
 
 VARIABLES pools, actors, pages, freerows, broken
 vars == <<pools, actors, pages, freerows, broken>>
@@ -335,7 +335,7 @@ INV_COVER(x) ==
   \* waiting
   /\ (x.slot_holding /\ x.session_inflight /\ ~x.slot_lent => x.slot_C <= Known(x))
   \* req
-  /\ (HasKv(x) => x.req_C <= Known(x) + (IF overlap /\ x.req_phase = PhaseRunning THEN 1 ELSE 0))
+  /\ HasKv(x) => x.req_C <= Known(x) + (IF overlap /\ x.req_phase = PhaseRunning THEN batches - 1 ELSE 0)
   \* published
   /\ (HasKv(x) => x.req_Q <= Known(x))
   \* rounds
@@ -413,9 +413,13 @@ INV_TOKENS(x) ==
          /\ (x.req_kind = KindTurn => x.req_Q <= Answered(x))
 INV_ROUNDS(x) ==
   \* counted
-  /\ 0 <= x.req_rounds /\ x.req_rounds <= 2
+  /\ 0 <= x.req_rounds
+  /\ (0 < x.req_rounds => x.req_rounds <= batches)
   \* running
-  /\ (0 < x.req_rounds => overlap /\ x.req_phase = PhaseRunning)
+  /\ 0 < x.req_rounds =>
+         /\ overlap
+         /\ \/ x.req_phase = PhaseRunning
+            \/ x.req_phase = PhaseWaiting /\ ~retract_keeps /\ ~x.slot_holding
 INV_ROWS_STEP(x, y) ==
   \* stays
   /\ (y.slot_holding => y.slot_row = (IF x.slot_holding THEN x.slot_row ELSE x.req_row))
@@ -472,15 +476,23 @@ INV_INFLIGHT_STEP(x, y, z) ==
   /\ (x.session_closing /\ y.session_open => y.session_closing)
 INV_HISTORY(x, y, z) ==
   \* told
-  /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
+  /\ (/\ x.session_open
+      /\ \/ y.session_open /\ y.session_history # x.session_history
+         \/ z.step_finishes /\ x.req_kind = KindTurn) =>
          y.session_history = Answered(x)
   \* only_at_finish
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          /\ x.session_inflight
          /\ ~y.session_inflight
-         /\ x.req_phase = PhaseRunning
+         /\ z.step_finishes
+         /\ \/ x.req_phase = PhaseRunning
+            \/ /\ overlap
+               /\ ~retract_keeps
+               /\ x.req_phase = PhaseWaiting
+               /\ 0 < x.req_output
+               /\ ~x.slot_holding
          /\ x.req_prompt <= y.session_history
-         /\ y.slot_holding
+         /\ (y.slot_holding <=> x.req_phase = PhaseRunning)
          /\ ~y.slot_lent
   \* begins
   /\ (~x.session_open => ~(y.session_open /\ y.session_history # x.session_history))
@@ -506,6 +518,15 @@ INV_LIFE_STEP(x, y, z) ==
   /\ (x.req_kind # KindNone /\ y.req_kind = KindNone => z.step_final \/ z.step_detached)
   \* answered
   /\ (z.step_final => x.req_kind # KindNone /\ y.req_kind = KindNone)
+  \* finishes
+  /\ z.step_finishes =>
+         /\ z.step_final
+         /\ \/ x.req_phase = PhaseRunning
+            \/ /\ overlap
+               /\ ~retract_keeps
+               /\ x.req_phase = PhaseWaiting
+               /\ 0 < x.req_output
+               /\ ~x.slot_holding
   \* matched
   /\ (y.req_phase = PhaseMatched => x.req_phase <= PhaseMatched)
   \* runs
@@ -528,7 +549,7 @@ INV_ROUND_STEP(x, y) ==
   /\ overlap /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
          y.req_rounds - x.req_rounds = -1
   \* arrives
-  /\ y.req_rounds - x.req_rounds < 0 => (y.req_phase = PhaseRunning => 0 < y.req_output - x.req_output)
+  /\ (y.req_rounds - x.req_rounds < 0 => (y.req_phase = x.req_phase => 0 < y.req_output - x.req_output))
   \* launches
   /\ 0 < y.req_rounds - x.req_rounds =>
          /\ y.req_rounds - x.req_rounds = 1
@@ -553,7 +574,10 @@ INV_COVER_STEP(x, y, z) ==
   \* keeps
   /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => x.req_output <= y.req_output)
   \* samples
-  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_output < y.req_output =>
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind # KindNone
+      /\ x.req_output < y.req_output
+      /\ y.req_phase # PhaseWaiting) =>
          Known(y) - 1 <= y.req_C
   \* decodes
   /\ (/\ x.req_kind # KindNone
@@ -566,7 +590,12 @@ INV_COVER_STEP(x, y, z) ==
       /\ y.req_kind = KindNone
       /\ \/ x.req_kind = KindPlain /\ 0 <= z.step_published
          \/ y.session_open /\ x.session_history < y.session_history) =>
-         x.req_prompt <= x.req_C
+         \/ x.req_prompt <= x.req_C
+         \/ /\ overlap
+            /\ ~retract_keeps
+            /\ x.req_phase = PhaseWaiting
+            /\ 0 < x.req_output
+            /\ ~x.slot_holding
   \* computes
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ OwnC(x) < OwnC(y) =>
          /\ y.req_phase = PhaseRunning
@@ -577,10 +606,11 @@ INV_COVER_STEP(x, y, z) ==
   \* rounds
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_phase = PhaseRunning /\ HasKv(y) =>
          \/ y.req_C <= x.req_C + y.req_output - x.req_output
-         \/ overlap /\ y.req_C <= Known(x) + 1
+         \/ overlap /\ y.req_C < Known(x) + batches
   \* tells
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
-         /\ y.req_phase = PhaseRunning
+         /\ \/ y.req_phase = PhaseRunning
+            \/ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseWaiting /\ 0 < x.req_rounds
          /\ OwnE(y) = OwnE(x)
          /\ OwnQ(y) = OwnQ(x)
          /\ overlap \/ x.req_phase # PhaseRunning \/ OwnC(x) < OwnC(y)
@@ -598,7 +628,7 @@ INV_KEEP_STEP(x, y) ==
       /\ ActorHasKv(y)
       /\ ~(x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched)
       /\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone)) =>
-         (IF y.req_phase = PhaseWaiting THEN Min(OwnC(x), Known(x)) ELSE OwnC(x)) <= OwnC(y)
+         (IF y.req_phase = PhaseWaiting THEN Min(OwnC(x), Cut(Known(x), OwnE(x))) ELSE OwnC(x)) <= OwnC(y)
   \* refused
   /\ (HasKv(x) /\ ~Begun(x) /\ y.req_phase = PhaseWaiting => y.slot_holding <=> x.slot_holding)
 INV_SLACK_STEP(x, y) ==
@@ -748,7 +778,7 @@ T_OPEN(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -779,7 +809,7 @@ T_CLOSE(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -796,7 +826,7 @@ T_CLOSE_DEFER(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> TRUE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -826,7 +856,7 @@ T_REAP(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -847,7 +877,7 @@ T_SUBMIT(a, x) ==
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y, [step_new |-> new, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+        /\ broken' = ~StepHolds(x, y, [step_new |-> new, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -868,7 +898,7 @@ T_REJECT(a, x) ==
              /\ actors[b] = Nobody
              /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -891,7 +921,7 @@ T_DOOM(a, x) ==
              /\ actors[b] = Nobody
              /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> TRUE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -911,7 +941,7 @@ T_PLAIN_SUBMIT(a, x) ==
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -942,11 +972,11 @@ T_MATCH(a, x) ==
            /\ IfSwa(m - Floor(Max(0, m - W))) <= x.swa_protected + swa_locked
            \* swa_evictable
            /\ IfSwa(Max(0, swa_locked)) <= x.swa_evictable
-           /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.full_evictable = x.full_evictable - Max(0, locked), !.full_protected = x.full_protected + Max(0, locked), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_locked)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_locked))] IN
+           /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.req_rounds = 0, !.full_evictable = x.full_evictable - Max(0, locked), !.full_protected = x.full_protected + Max(0, locked), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_locked)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_locked))] IN
               /\ Within(y)
               /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
               /\ pools' = PoolsOf(y)
-              /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+              /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
               /\ freerows' = freerows
               /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, 0, m, y, InTree_full) : l \in {pages.full}}} :
                  \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Pointed(l, a, 0, m, y, InTree_swa) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -969,7 +999,7 @@ T_RESTORE(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -999,7 +1029,7 @@ T_DISCARD(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF 1 = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1023,11 +1053,11 @@ T_REFUSE(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = (IF retract_keeps THEN 0 ELSE x.req_rounds), !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = freerows
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {pages.full}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -1069,7 +1099,7 @@ T_EXTEND(a, x) ==
                     /\ Within(y)
                     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                     /\ pools' = PoolsOf(y)
-                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> t, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> t, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
                     /\ ((IF x.req_row = NoRow THEN 1 ELSE 0) = 1 /\ "fresh" \in Kept) => row \in freerows
                     /\ freerows' = (freerows \ (IF (IF x.req_row = NoRow THEN 1 ELSE 0) = 1 THEN {row} ELSE {}))
                     /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t + ahead))) : l \in {pages.full}} :
@@ -1089,7 +1119,7 @@ T_PARK(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -1142,7 +1172,7 @@ T_INSERT(a, x) ==
                        /\ Within(y)
                        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                        /\ pools' = PoolsOf(y)
-                       /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
+                       /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                        /\ freerows' = freerows
                        /\ \E one \in UNION {Locked(l, a, locked, y, InTree_full) : l \in UNION {Pointed(l, a, x.req_Q, x.req_Q + dup, y, InTree_full) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                           \E two \in IF has_swa THEN UNION {Locked(l, a, swa_locked, y, InTree_swa) : l \in UNION {Unlocked(l, a, swa_u, y, InTree_swa, TRUE) : l \in UNION {Pointed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup, y, InTree_swa) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}}} ELSE {pages.swa} :
@@ -1185,13 +1215,13 @@ T_DECODE(a, x) ==
                  /\ Within(y)
                  /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                  /\ pools' = PoolsOf(y)
-                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
                  /\ freerows' = freerows
                  /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
                     \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                        pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-LAUNCH. The scheduler launches a decoding round before the last result is known. The round allocates d positions and computes the KV of k tokens, of which at most one is not yet known: the token sampled by the round before.
+\* T-LAUNCH. The scheduler launches a decoding round before earlier results are known. The round allocates d positions and computes the KV of k tokens. Tokens that are not yet known were sampled by earlier rounds.
 T_LAUNCH(a, x) ==
   \* running
   /\ x.req_phase = PhaseRunning
@@ -1202,7 +1232,7 @@ T_LAUNCH(a, x) ==
   \* answering
   /\ Answering(x)
   \* rounds
-  /\ x.req_rounds <= 1
+  /\ x.req_rounds < batches
   /\ \E d \in Drafts :
      \* d
      /\ 0 <= d
@@ -1224,7 +1254,7 @@ T_LAUNCH(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = freerows
            /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
               \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -1262,11 +1292,36 @@ T_RESULT(a, x) ==
                  /\ Within(y)
                  /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                  /\ pools' = PoolsOf(y)
-                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+                 /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
                  /\ freerows' = freerows
                  /\ \E one \in {pages.full} :
                     \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
                        pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-LATE-RESULT. A retraction wiped a request while rounds were under way. The result of such a round arrives while the request waits, and the sampled tokens become known.
+T_LATE_RESULT(a, x) ==
+  \* overlap
+  /\ overlap
+  /\ ~retract_keeps
+  \* waiting
+  /\ x.req_phase = PhaseWaiting
+  \* rounds
+  /\ 1 <= x.req_rounds
+  /\ \E at \in 0 .. width :
+     \* at
+     /\ at = Known(x)
+     /\ \E sampled \in {0, 1} :
+        \* sampled
+        /\ 1 <= sampled /\ sampled <= slack + 1
+        /\ LET y == [x EXCEPT !.req_output = x.req_output + sampled, !.req_told = x.req_told + sampled, !.req_rounds = x.req_rounds - 1] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> at, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ freerows' = freerows
+           /\ \E one \in {pages.full} :
+              \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
 \* T-SWA-ADVANCE. The SWA cursor moves up to e. SWA pages below e, which no later token reads, are freed.
 T_SWA_ADVANCE(a, x) ==
@@ -1283,7 +1338,7 @@ T_SWA_ADVANCE(a, x) ==
         /\ Within(y)
         /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
         /\ pools' = PoolsOf(y)
-        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+        /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
         /\ freerows' = freerows
         /\ \E one \in {pages.full} :
            \E two \in IF has_swa THEN {Freed(l, a, Max(x.req_Q, x.req_E), e) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -1304,10 +1359,31 @@ T_SAVE(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), Ceil(x.req_A)) : l \in {pages.full}} :
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-LATE-FINISH. A request ends by a late result: the answer is complete. A turn's history is now its prompt and the tokens that its client was told. The request has no KV, and leaves no slot.
+T_LATE_FINISH(a, x) ==
+  \* overlap
+  /\ overlap
+  /\ ~retract_keeps
+  \* waiting
+  /\ x.req_phase = PhaseWaiting
+  \* no_slot
+  /\ ~x.slot_holding
+  \* output
+  /\ 1 <= x.req_output
+  /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_told = 0, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.session_history = (IF x.req_kind = KindTurn THEN Answered(x) ELSE x.session_history)] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
 \* T-ABORT. A client aborts a matched, parked or running turn. The turn's private KV, row and lock are released, and the slot is removed. The history stays as the last finished turn left it.
@@ -1336,7 +1412,7 @@ T_ABORT(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1384,7 +1460,7 @@ T_ABORT_PUBLISH(a, x) ==
                     /\ Within(y)
                     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                     /\ pools' = PoolsOf(y)
-                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                     /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
                     /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
@@ -1418,7 +1494,7 @@ T_OOM(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1438,7 +1514,7 @@ T_ABORT_WAITING(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -1461,7 +1537,7 @@ T_ABORT_PARTIAL(a, x) ==
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -1477,11 +1553,11 @@ T_RETRACT(a, x) ==
   /\ Answering(x)
   \* keeps
   /\ retract_keeps
-  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Known(x)), !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
+  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Known(x)), !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_rounds = (IF retract_keeps THEN 0 ELSE x.req_rounds), !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
      /\ Within(y)
      /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
      /\ pools' = PoolsOf(y)
-     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+     /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
      /\ freerows' = freerows
      /\ \E one \in {pages.full} :
         \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
@@ -1511,11 +1587,11 @@ T_RETRACT_WIPE(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
-        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_rounds = (IF retract_keeps THEN 0 ELSE x.req_rounds), !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1539,7 +1615,7 @@ T_EVICT(a, x) ==
            /\ Within(y)
            /\ actors' = actors
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> n, step_swa_evicted |-> swa_n])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> n, step_swa_evicted |-> swa_n])
            /\ freerows' = freerows
            /\ \E one \in UNION {Evicted(l, n) : l \in {pages.full}} :
               \E two \in IF has_swa THEN UNION {Evicted(l, swa_n) : l \in {pages.swa}} ELSE {pages.swa} :
@@ -1585,7 +1661,7 @@ T_PLAIN_FINISH(a, x) ==
                     /\ Within(y)
                     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
                     /\ pools' = PoolsOf(y)
-                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
+                    /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> q, step_evicted |-> 0, step_swa_evicted |-> 0])
                     /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
                     /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
                        \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
@@ -1613,7 +1689,7 @@ T_PLAIN_ABORT(a, x) ==
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> TRUE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1641,11 +1717,11 @@ T_PLAIN_RETRACT(a, x) ==
         \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
-        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_rounds = (IF retract_keeps THEN 0 ELSE x.req_rounds), !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
            /\ pools' = PoolsOf(y)
-           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
+           /\ broken' = ~StepHolds(x, y, [step_new |-> 0, step_closes |-> FALSE, step_final |-> FALSE, step_finishes |-> FALSE, step_at |-> -1, step_detached |-> FALSE, step_published |-> -1, step_evicted |-> 0, step_swa_evicted |-> 0])
            /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
            /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
               \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
@@ -1679,8 +1755,10 @@ Next ==
        \/ "T-DECODE" \in Steps /\ T_DECODE(a, x)
        \/ "T-LAUNCH" \in Steps /\ T_LAUNCH(a, x)
        \/ "T-RESULT" \in Steps /\ T_RESULT(a, x)
+       \/ "T-LATE-RESULT" \in Steps /\ T_LATE_RESULT(a, x)
        \/ "T-SWA-ADVANCE" \in Steps /\ T_SWA_ADVANCE(a, x)
        \/ "T-SAVE" \in Steps /\ T_SAVE(a, x)
+       \/ "T-LATE-FINISH" \in Steps /\ T_LATE_FINISH(a, x)
        \/ "T-ABORT" \in Steps /\ T_ABORT(a, x)
        \/ "T-ABORT-PUBLISH" \in Steps /\ T_ABORT_PUBLISH(a, x)
        \/ "T-OOM" \in Steps /\ T_OOM(a, x)

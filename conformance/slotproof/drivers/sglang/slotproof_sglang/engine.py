@@ -22,6 +22,7 @@ from .messages import Mailbox
 from .own_check import Checker, Probe
 from .retraction import Retraction
 from .snapshot import Snapshooter
+from .strict import Worker
 from .tracker import Tracker
 
 INBOX = (
@@ -38,7 +39,7 @@ INBOX = (
     "continue",
     "abort_all",
 )
-COMMANDS = (*INBOX, "step", "tick")
+COMMANDS = (*INBOX, "step", "tick", "tick_ms")
 TRANSITIONS = (
     "T-OPEN",
     "T-CLOSE",
@@ -112,6 +113,7 @@ class Engine:
         self.inbox: list[dict[str, Any]] = []
         self.iterations = 0
         self.watch = options.Watch(scheduler, self.tracker)
+        self.worker = Worker(scheduler, dialect)
         self._install()
 
     def _install(self) -> None:
@@ -123,10 +125,12 @@ class Engine:
         checks.watch(self.scheduler, self.probe)
         Wrapper(self.scheduler, self.dialect, self.tracker, self.drafts).install()
         self.watch.install()
+        self.worker.install(self.rounds)
 
     def configure(self, config: dict[str, Any]) -> None:
         """Apply the fields of a configuration that need no new scheduler."""
         self.dialect.reserve(config["reserve"] / 100)
+        self.worker.max_running, self.worker.chunk = config["max_running"], config["chunk"]
         self.inputs.timeout = self.watch.timeout = config["timeout"]
         self.inputs.own_timeouts = bool(config["own_timeouts"])
         self.inputs.differ = bool(config["priority"])
@@ -152,6 +156,8 @@ class Engine:
             return snapshots
         if name == "tick":
             return [self.tick(float(command["seconds"]))]
+        if name == "tick_ms":
+            return [self.drift(command["ms"] / 1000)]
         if name not in commands():
             raise UsageError(f"unknown command {name!r}; there are: {', '.join(commands())}")
         self._action(command)  # An impossible command is refused before it is queued.
@@ -176,6 +182,12 @@ class Engine:
         self.checker.clear()
         self.clock.now += seconds
         self.scheduler.session_controller.maybe_reap(self.clock.now, -1.0)
+        return self._snapshot(0)
+
+    def drift(self, seconds: float) -> dict[str, Any]:
+        """Advance the clock by a fraction of a second. Only the engine's own reaper may run."""
+        self.checker.clear()
+        self.clock.now += seconds
         return self._snapshot(0)
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:

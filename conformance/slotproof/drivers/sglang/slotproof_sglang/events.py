@@ -39,6 +39,7 @@ from .dialects.base import Dialect, swa_dup
 from .draft import Drafts
 from .endings import Endings, finished_length
 from .intake import Intake
+from .messages import outer_rid
 from .tracker import Event, Tracker
 
 POSITIONS = "slotproof_positions"
@@ -207,12 +208,19 @@ class Wrapper:
     # Running --------------------------------------------------------------------
 
     def _extend(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        events, count = self.tracker.events, len(self.tracker.events)
+        fresh = {outer_rid(req.rid) for req in batch.reqs if not req.extend_batch_idx}
         result = original(batch, *args, **kwargs)
+        # Without a tree, the engine moves cursors first, even of requests that never ran.
+        moves = [event for event in events[count:] if event[0] == "T-SWA-ADVANCE"]
+        moves = [event for event in moves if event[2] in fresh]
+        events[count:] = [event for event in events[count:] if event not in moves]
         for req in batch.reqs:
             kv = self.dialect.kv(req)
             told = {"sampled": 0, "told": 0, "row": kv.row}
             event = self.tracker.of(req, "T-EXTEND", t=kv.C, ahead=0, **told)
             self.rounds[id(req)] = event
+        events.extend(moves)
         return result
 
     def _decode(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
@@ -293,7 +301,8 @@ class Wrapper:
         return result
 
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
+        plain = self.endings.finishing_plain or not self.dialect.has_tree
+        if plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
         self._settle(req)
         was, before, events = self.dialect.kv(req), self.dialect.figures(), self.tracker.events

@@ -26,13 +26,15 @@ DEFAULTS: dict[str, Any] = {
     "stream": False,
     "own_timeouts": False,
     "branching": False,
+    "no_tree": False,
 }
-SHAPE = ("priority", "mixed", "longest_match")
+SHAPE = ("priority", "mixed", "longest_match", "no_tree")
 """Options for which the driver has to build a new scheduler."""
 _ARGUMENT = {
     "priority": "enable_priority_scheduling",
     "queue": "max_queued_requests",
     "mixed": "enable_mixed_chunk",
+    "no_tree": "disable_radix_cache",
 }
 """Options that some builds lack. A build with the server argument has the option."""
 _TIMEOUTS = {
@@ -71,6 +73,7 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
         "priority_scheduling_preemption_threshold": 0,
         "enable_mixed_chunk": config["mixed"],
         "schedule_policy": "lpm" if config["longest_match"] else "fcfs",
+        "disable_radix_cache": config["no_tree"],
     }
 
 
@@ -143,7 +146,9 @@ class Watch:
         return result
 
     def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Report a batch that mixes decodes and prefills, or that computes logprobs of prompts."""
+        """Report a batch that mixes decodes and prefills, computes logprobs, or has no tree."""
+        if self.scheduler.disable_radix_cache and batch.forward_mode.is_extend():
+            self.tracker.options.append("no_tree")
         if batch.forward_mode.is_mixed():
             self.tracker.options.append("mixed")
         elif batch.forward_mode.is_extend() and batch.return_logprob:

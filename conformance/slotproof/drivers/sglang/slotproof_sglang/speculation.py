@@ -158,12 +158,14 @@ class Rounds:
         self.allocator = scheduler.token_to_kv_pool_allocator
         self.original = self.worker.forward_batch_generation
         self.worker.forward_batch_generation = self.forward
+        self.check: Callable[[Any, int], None] = lambda *_: None
 
     def forward(self, batch: Any, on_publish: Any = None, **kwargs: Any) -> Any:
         """Run a prefill as the build does, or a speculative round."""
         if not batch.forward_mode.is_decode():
             return self.original(batch, on_publish=on_publish, **kwargs)
         torch, width = self.torch, self.accepts.width
+        self.check(batch, width)
         start = batch.seq_lens.clone()
         lengths = [
             self.accepts.of(outer_rid(str(req.rid)), committed - len(req.origin_input_ids))

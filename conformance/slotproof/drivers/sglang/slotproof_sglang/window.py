@@ -9,6 +9,7 @@ name, so the driver overrides the choice. Both pools, their allocator and the tr
 | `is_hybrid_swa_model`, `get_hybrid_layer_ids` | Llama is in no release's list |
 | `get_attention_sliding_window_size` | the scheduler reads the window's size from this function |
 | `get_key_buffer`, `get_value_buffer` of the sliding layers | `torch_native` reads them with indices of the full pool, so they are returned in the full pool's order |
+| `SWARequestCapPoolConfigurator` | with `no_tree` and `chunk`, it ignores the requested size of the second pool |
 | `SGLANG_SWA_EVICTION_INTERVAL=1` | by default the cursor waits for 128 tokens, more than a row has |
 """  # noqa: E501  # a table
 
@@ -74,6 +75,11 @@ def prepare(config: dict[str, Any]) -> None:
     os.environ.setdefault("SGLANG_SWA_EVICTION_INTERVAL", "1")
     models: Any = importlib.import_module("sglang.srt.configs.model_config")
     llama: Any = importlib.import_module("sglang.srt.models.llama")
+    pools = "sglang.srt.model_executor.pool_configurator"
+    if importlib.util.find_spec(pools) is not None:
+        capped: Any = getattr(importlib.import_module(pools), "SWARequestCapPoolConfigurator", None)
+        if capped is not None:
+            capped.is_applicable = staticmethod(lambda _: False)
     models.is_hybrid_swa_model = lambda *_, **__: True
     models.get_hybrid_layer_ids = lambda *_, **__: (list(SLIDING), list(FULL))
     llama.LlamaForCausalLM.get_attention_sliding_window_size = lambda _: config["window"]

@@ -50,6 +50,7 @@ LIMITS: dict[str, list[Any]] = {
     "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
     "overlap": [False, True],
+    "batches": [2, 3],
     "priority": [False, True],
     "no_tree": [False, True],
 }
@@ -65,8 +66,10 @@ class Options:
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration with defaults. Raise `UsageError` for an impossible value."""
-    defaults = {**DEFAULTS, "retract": "wipe", "priority": False, "no_tree": False}
+    defaults = {**DEFAULTS, "retract": "wipe", "priority": False, "no_tree": False, "batches": 2}
     full: dict[str, Any] = filled(config, defaults, LIMITS)
+    if full["batches"] > 2 and not full["overlap"]:
+        raise UsageError(f"config.batches: {full['batches']} needs overlap")
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is negative")
     if full["draft"] and full["chunk"]:
@@ -88,7 +91,7 @@ def limits() -> dict[str, list[Any]]:
     if not drafts.offered():
         possible["draft"] = [0]
     if not runs_ahead():
-        possible["overlap"] = [False]
+        possible["overlap"], possible["batches"] = [False], [2]
     return possible
 
 
@@ -165,7 +168,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
     structured = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager
     scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
     made = scheduler
-    if config["overlap"]:
+    if settings.scheduler_config.async_scheduling:
         made = importlib.import_module("vllm.v1.core.sched.async_scheduler").AsyncScheduler
     offered = {
         "vllm_config": settings,
@@ -200,12 +203,25 @@ def vllm_config(config: dict[str, Any]) -> Any:
     made.cache_config.enable_prefix_caching = not config["no_tree"]
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
-    made.scheduler_config.async_scheduling = config["overlap"]
     made.scheduler_config.max_num_batched_tokens = budget
     if config["draft"]:
         object.__setattr__(made, "speculative_config", drafts.speculative_config(config))
     object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
+    _set_depth(made, config)
     return made
+
+
+def _set_depth(made: Any, config: dict[str, Any]) -> None:
+    """Set the number of batches under way, as `VllmConfig.max_concurrent_batches` computes it.
+
+    Three batches need a pipeline of stages: two with asynchronous scheduling for the V2 model
+    runner, three without asynchronous scheduling for V1.
+    """
+    ahead, deep = config["overlap"], config["batches"] > 2
+    v2 = bool(getattr(made, "use_v2_model_runner", False))
+    made.scheduler_config.async_scheduling = ahead and (v2 or not deep)
+    if deep:
+        made.parallel_config.pipeline_parallel_size = 2 if v2 else config["batches"]
 
 
 def aborted() -> Any:

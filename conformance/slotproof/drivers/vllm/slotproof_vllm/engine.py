@@ -41,8 +41,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
-AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
-"""Transitions that are offered only with asynchronous scheduling."""
+AHEAD = ("T-LAUNCH", "T-RESULT", "T-LATE-RESULT", "T-LATE-FINISH")
+"""Transitions that are offered only with several batches under way."""
 NOT_OBSERVED = {
     "the engine's own check": "vLLM has no check of its memory at run time",
     "timeouts": "vLLM closes no session by itself",
@@ -51,10 +51,6 @@ NOT_OBSERVED = {
     "requests for no token": "vLLM refuses max_tokens below 1",
 }
 ANSWERS = {"closed": "to an abort of a turn: vLLM treats the session as one request, and ends it"}
-
-
-BATCHES = 2
-"""Largest number of batches in flight with asynchronous scheduling."""
 
 
 class Ran(NamedTuple):
@@ -77,6 +73,8 @@ class Engine:
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.overlap = bool(config["overlap"])
+        self.batches = int(config["batches"])
+        ahead = bool(self.scheduler.scheduler_config.async_scheduling)
         self.watcher = Watcher(self.layout, self.clients, self.overlap)
         self.accepts = Accepts(config["draft"] + 1)
         self.proposals = drafts.proposals() if config["draft"] else None
@@ -86,7 +84,7 @@ class Engine:
             config["draft"],
             self._accepts,
             boot.block_hash(config),
-            Worker.of(self.scheduler, self.overlap, self.layout.blocks),
+            Worker.of(self.scheduler, ahead, self.layout.blocks),
         )
         self.inputs = Inputs(config)
         self.snapshooter = Snapshooter(
@@ -136,7 +134,7 @@ class Engine:
         if self.scheduler.has_requests():
             self.under_way.append(self._launch())
             ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
-            if len(self.under_way) < BATCHES and (ran or self.scheduler.has_requests()):
+            if len(self.under_way) < self.batches and (ran or self.scheduler.has_requests()):
                 return
         if self.under_way:
             self._process(self.under_way.popleft())
@@ -302,16 +300,20 @@ class Engine:
         if answer.finish_reason is None:
             return
         reason = answer.finish_reason.name.lower()
+        late = key in self.watcher.retracted
+        if late:
+            self.watcher.retracted.discard(key)
+            self.watcher.emit("T-LATE-FINISH", turn.session, turn.rid)
         if isinstance(of, ClientRequest):
-            shared, left = self.watcher.freed[key]
-            more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
-            if not self.watcher.ends_late(key, "T-PLAIN-FINISH", **more):
+            if not late:
+                shared, left = self.watcher.freed[key]
+                more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
                 self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
             self.clients.end(key)
             self._finish(of, reason)
             return
         self.watcher.over(key)
-        of.slot = not self.watcher.ends_late(key, "T-SAVE")
+        of.slot = not late
         if of.slot:
             self.watcher.emit("T-SAVE", of.sid, turn.rid)
         self._finish(turn, reason)
@@ -360,6 +362,7 @@ def capabilities(scheduler: Any) -> dict[str, Any]:
         "profile": "vllm",
         "recompute": True,
         "rounds_in_chunks": True,
+        "shallow_rounds": not getattr(scheduler, "use_v2_model_runner", False),
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,
     }

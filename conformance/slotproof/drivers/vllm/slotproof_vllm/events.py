@@ -48,9 +48,9 @@ class Watcher:
         self._under_way: dict[str, list[tuple[int, int]]] = {}
         """Batches in flight for each request, each batch with its number of drafts."""
         self._stale: dict[str, list[int]] = {}
-        """Batches in flight when their request was preempted, for preemptions in this iteration."""
-        self._preempted: dict[str, Event] = {}
-        """Preemption events of requests that have batches in flight."""
+        """Batches in flight when their request was preempted. The request has not run since."""
+        self.retracted: set[str] = set()
+        """Preempted requests that have not run since."""
         self._scheduled: dict[str, Event] = {}
         """Events of rounds in the batch that is being scheduled."""
         self._fresh: dict[str, tuple[Event, list[tuple[Any, Any]]]] = {}
@@ -84,8 +84,7 @@ class Watcher:
     def take(self) -> list[Event]:
         """Return the events since the last call."""
         taken, self.events = self.events, []
-        for table in (self.freed, self._stale, self._preempted):
-            table.clear()
+        self.freed.clear()
         return taken
 
     def row(self, key: str) -> int:
@@ -140,6 +139,7 @@ class Watcher:
         then processes the batch's output."""
         self._reported.pop(key, None)
         if id(batch) in self._stale.get(key, ()):
+            self._stale[key].remove(id(batch))
             self._late(key, at, count)
             return
         under_way = self._under_way.get(key, [])
@@ -162,35 +162,23 @@ class Watcher:
     def told(self, key: str, count: int) -> None:
         """Record how many of the sampled tokens the client was told."""
         event = self._reported.pop(key, None)
-        if event is not None:
-            sampled = event[3]["k" if event[0] == "T-DECODE" else "sampled"]
-            event[3]["told"] = min(count, sampled)
+        if event is None:
+            return
+        if event[0] == "T-LATE-RESULT":
+            event[3]["sampled"] = count
+            return
+        sampled = event[3]["k" if event[0] == "T-DECODE" else "sampled"]
+        event[3]["told"] = min(count, sampled)
 
     def _late(self, key: str, at: int, count: int) -> None:
-        """Record a result that was in flight when its request was preempted. Its event comes just
-        before the preemption, because nothing in between depends on the result."""
+        """Record a result that was in flight when its request was preempted, unless the scheduler
+        drops the result."""
         request = self.layout.request(key)
         dropped = ("drop_stale_output", "async_tokens_to_discard", "discard_latest_async_tokens")
         if any(getattr(request, name, False) for name in dropped):
             return
         session, rid, _ = self.clients.of(key)
-        more = {"at": at, "k": count - 1, "sampled": count, "told": 0}
-        self._reported[key] = event = ["T-RESULT", session, rid, more]
-        self.events.insert(self._position(self._preempted[key]), event)
-
-    def ends_late(self, key: str, transition: str, **params: int) -> bool:
-        """Return True if a token ends a request that was preempted with the token in flight. The
-        end event replaces the preemption event. After a T-SAVE, a T-DISCARD frees the slot."""
-        event = self._preempted.pop(key, None)
-        if event is None:
-            return False
-        self._stale.pop(key)
-        left = event[3]
-        event[0], event[3] = transition, params
-        if transition == "T-SAVE":
-            self.freed.pop(key, None)  # The T-DISCARD reports these blocks.
-            self.events.insert(self._position(event) + 1, ["T-DISCARD", event[1], None, left])
-        return True
+        self._reported[key] = self.emit("T-LATE-RESULT", session, rid, at=at, sampled=count)
 
     def _unshared(self, shared: Event, blocks: list[tuple[Any, Any]]) -> None:
         """Correct an insert event, because a preemption removed the hashes of unfilled blocks."""
@@ -227,6 +215,8 @@ class Watcher:
         result = original(request, new, *args, **kwargs)
         if result is None:
             return result
+        self.retracted.discard(key)
+        self._stale.pop(key, None)
         session, rid, of = self.clients.of(key)
         if admitted and of is not None and of.slot:
             self.emit("T-RESTORE", session, rid)
@@ -275,8 +265,7 @@ class Watcher:
         key = request.request_id
         shared, before = self.layout.shared(key), self.layout.protected()
         result = original(request, *args, **kwargs)
-        if key not in self._stale:  # A stale request has freed its blocks already.
-            self.freed[key] = shared, {"u": before - self.layout.protected(), "swa_u": 0}
+        self.freed[key] = shared, {"u": before - self.layout.protected(), "swa_u": 0}
         self.parked.discard(key)
         self.over(key)
         self.layout.asked.pop(key, None)
@@ -308,8 +297,8 @@ class Watcher:
         event = self.emit(transition, session, rid, **self.left(key))
         if fresh is not None:
             self._never.append((fresh[0], event, fresh[1]))
-        if under_way:
-            self._stale[key], self._preempted[key] = under_way, event
+        self.retracted.add(key)
+        self._stale[key] = under_way
         return result
 
     def _evict(self, original: Any, *args: Any, **kwargs: Any) -> Any:

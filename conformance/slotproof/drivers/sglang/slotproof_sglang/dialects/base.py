@@ -100,6 +100,8 @@ class Dialect(ABC):
             self.allocator = FullSide(self.allocator)
         self.rows = scheduler.req_to_token_pool
         self.page_size: int = scheduler.page_size
+        #: False with `--disable-radix-cache`: requests and slots then share no KV.
+        self.has_tree = not scheduler.disable_radix_cache
         self.free = FreeList(self.allocator, self.page_size)
 
     @classmethod

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import finished_output
-from .wrapper import WrapperDialect
+from .wrapper import WrapperDialect, is_tree
 
 
 class FlatDialect(WrapperDialect):
@@ -28,7 +28,7 @@ class FlatDialect(WrapperDialect):
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
         cache = scheduler.tree_cache
-        return type(cache).__name__ == "SessionAwareCache" and hasattr(cache.inner, "root_node")
+        return type(cache).__name__ == "SessionAwareCache" and is_tree(cache.inner)
 
     def _current(self, session: Any) -> Any | None:
         return next(iter(session.req_nodes.values())).req if session.req_nodes else None

@@ -33,6 +33,11 @@ from typing import Any
 from .base import NO_KV, Dialect, Kv, Slot
 
 
+def is_tree(cache: Any) -> bool:
+    """Return True for a prefix tree, and for the chunk cache that replaces a disabled tree."""
+    return hasattr(cache, "root_node") or "ChunkCache" in type(cache).__name__
+
+
 class WrapperDialect(Dialect):
     """Dialect for a `StreamingSession` around a radix tree."""
 
@@ -53,7 +58,7 @@ class WrapperDialect(Dialect):
         return (
             type(cache).__name__ == "StreamingSession"
             and hasattr(cache, "slots")
-            and hasattr(cache.inner, "root_node")
+            and is_tree(cache.inner)
         )
 
     # The pool -----------------------------------------------------------------
@@ -64,6 +69,8 @@ class WrapperDialect(Dialect):
 
     def nodes(self) -> Iterator[Any]:
         """Yield the tree's nodes without the root."""
+        if not self.has_tree:
+            return
         stack = list(self.root().children.values())
         while stack:
             node = stack.pop()
