@@ -175,7 +175,7 @@ class Watcher:
         drops the result."""
         request = self.layout.request(key)
         dropped = ("drop_stale_output", "async_tokens_to_discard", "discard_latest_async_tokens")
-        if any(getattr(request, name, False) for name in dropped):
+        if request is None or any(getattr(request, name, False) for name in dropped):
             return
         session, rid, _ = self.clients.of(key)
         self._reported[key] = self.emit("T-LATE-RESULT", session, rid, at=at, sampled=count)
