@@ -271,8 +271,7 @@ class Watcher:
         self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
-        # Only a patched build frees a waiting request.
-        if request.status.name in ("WAITING", "WAITING_FOR_STREAMING_REQ"):
+        if request.status.name == "WAITING":  # Only a patched build frees a waiting request.
             of = self.clients.keys[key]
             assert isinstance(of, Session)
             of.slot = False
