@@ -52,6 +52,7 @@ WITHOUT = {
     "sglang-0.5.23-replace-all-crash": "no server options, but the trace needs branching",
     "vllm-0.25.0-stop-ahead": "a turn has stop tokens",
     "vllm-0.25.0-stop-in-round": "the trace's rounds accept some drafts",
+    "vllm-0.33.0-never-filled-block": "no server options, but the trace needs priority",
 }
 """Findings without a script, and the reason."""
 

@@ -134,6 +134,11 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         [OPEN, turn("r1", 9, 6), plain("r2", 5, 6), steps(3), FLUSH, steps(12)],
         "PLAIN-RETRACT",
     ),
+    "a forced flush before an abort": (
+        "p1-overlap",
+        [plain("r1", 1, 1), STEP, FLUSH, {"do": "abort_all"}, steps(3)],
+        "PLAIN-RETRACT",
+    ),
     "a pool below the context": (
         "p1-tight",
         [plain("r1", 9, 4), {**plain("r2", 0, 4), "tokens": tokens(30, 9)}, steps(30)],

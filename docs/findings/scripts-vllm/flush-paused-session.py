@@ -14,8 +14,7 @@ def finding():
     engine.step(2)
     engine.show()
     try:
-        # As `POST /reset_prefix_cache?reset_running_requests=true` does.
-        engine.scheduler.reset_prefix_cache(reset_running_requests=True)
+        engine.flush_all()
     except RuntimeError as error:
         engine.show()
         return f"the flush preempts r2, flushes nothing and raises: {error}"

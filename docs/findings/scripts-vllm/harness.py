@@ -189,6 +189,10 @@ class Engine:
     def abort(self, key):
         self.scheduler.finish_requests(key, RequestStatus.FINISHED_ABORTED)
 
+    def flush_all(self):
+        """As `POST /reset_prefix_cache?reset_running_requests=true`."""
+        self.scheduler.reset_prefix_cache(reset_running_requests=True)
+
     def _send(self, key, tokens, max_new, resumable, stop=(), priority=0):
         self.sent += 1
         sampling = SamplingParams(max_tokens=max_new, ignore_eos=True, stop_token_ids=list(stop))

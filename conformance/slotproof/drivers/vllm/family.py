@@ -9,6 +9,8 @@ from slotproof.protocol.family import Played, family
 
 
 def _unlike(trace: Played) -> str | None:
+    if options := trace.config.options:
+        return f"the script has no server options, but the trace needs {', '.join(options)}"
     drafts = trace.config.draft
     return "the trace's rounds accept some drafts, but the script accepts all" if drafts else None
 

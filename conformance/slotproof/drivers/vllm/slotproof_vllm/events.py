@@ -175,7 +175,7 @@ class Watcher:
         drops the result."""
         request = self.layout.request(key)
         dropped = ("drop_stale_output", "async_tokens_to_discard", "discard_latest_async_tokens")
-        if any(getattr(request, name, False) for name in dropped):
+        if request is None or any(getattr(request, name, False) for name in dropped):
             return
         session, rid, _ = self.clients.of(key)
         self._reported[key] = self.emit("T-LATE-RESULT", session, rid, at=at, sampled=count)
@@ -271,8 +271,7 @@ class Watcher:
         self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
-        # Only a patched build frees a waiting request.
-        if request.status.name in ("WAITING", "WAITING_FOR_STREAMING_REQ"):
+        if request.status.name == "WAITING":  # Only a patched build frees a waiting request.
             of = self.clients.keys[key]
             assert isinstance(of, Session)
             of.slot = False
