@@ -148,10 +148,11 @@ def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tup
     known = request["prompt"] + request["output"]
     more = max(0, sent.max_new if sent else 0) + seen.capabilities.margin + tail(config)
     at_once = config.window + config.chunk if name == "swa" and config.chunk else known
+    most_at_all = max(known, min(config.context_len, seen.snapshot["pools"][name]["total"]))
     size = config.page_size
     has = -(-slot["A"] // size) * size if slot else 0
     least, most = (
-        -(-tokens // size) * size - has for tokens in (known, min(known + more, config.context_len))
+        -(-tokens // size) * size - has for tokens in (known, min(known + more, most_at_all))
     )
     return min(least, at_once), min(most, at_once + more)
 
