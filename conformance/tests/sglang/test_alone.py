@@ -29,7 +29,6 @@ SHOWS = [
     (NEW, "one-token-history", "AssertionError: a reused row must carry allocated KV"),
     (NEW, "out-of-memory", "history of 12 tokens"),
     (NEW, "own-row-waits", "running: [] - waiting: ['r3']"),
-    (NEW, "preemptor-without-row", "RuntimeError: alloc_req_slots runs out of memory"),
     (NEW, "page-16-waits", "running: [] - waiting: ['r2']"),
     (NEW, "swa-budget-waits", "running: [] - waiting: ['r1']"),
     (NEW, "queued-stub-aborted", "s1: in flight False"),

@@ -148,6 +148,7 @@ class Engine:
         name = command.get("do")
         fields.check(command)
         if name == "step":
+            self.worker.begin()
             snapshots = []
             for _ in range(command["n"]):
                 consumed = self._begin()

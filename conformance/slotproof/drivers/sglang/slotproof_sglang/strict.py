@@ -4,6 +4,9 @@ A worker on a CPU forgives a batch with a wrong sum of lengths, a page in use by
 a token of another request. A GPU worker then computes wrong tokens or writes to memory of others.
 For such a batch the stand-in raises `Misread` inside the engine's step. The message names the
 worker's file and function. The driver's README has a table of the checks.
+
+Some misreadings follow from an owner's record, such as two records with the same row. Snapshots
+show these records, so the stand-in waits for the judgement. It raises at the next `step`.
 """
 
 from __future__ import annotations
@@ -69,6 +72,8 @@ class Worker:
         self.max_running, self.chunk = 0, 0
         self.reqs: Sequence[Any] = ()
         self.parts: list[Part] = []
+        #: First misreading that follows from the records of owners. The next `step` raises it.
+        self.recorded: Misread | None = None
 
     def install(self, rounds: Any) -> None:
         """Check each batch of this scheduler. ``rounds``: its scripted rounds, or None."""
@@ -99,6 +104,17 @@ class Worker:
 
     def _batch(self, batch: Any) -> None:
         self.reqs = tuple(batch.reqs)
+
+    def begin(self) -> None:
+        """Raise `Misread` if the records misled the worker in an earlier step."""
+        if self.recorded is not None:
+            raise self.recorded
+
+    def _recorded(self, fact: object, where: str, text: str) -> None:
+        try:
+            demand(fact, where, text)
+        except Misread as misread:
+            self.recorded = self.recorded or misread
 
     def check(self, batch: Any) -> None:
         """Raise `Misread` if the worker would misread the batch."""
@@ -145,8 +161,9 @@ class Worker:
         pool = self.dialect.rows
         free = {int(row) for row in pool.free_slots}
         known = range(int(pool.req_to_token.shape[0]) - int(pool.size), pool.req_to_token.shape[0])
-        demand(len(set(rows)) == size, ROW, f"two requests share a row of {rows}")
-        demand(all(row in known and row not in free for row in rows), ROW, f"a free row in {rows}")
+        demand(all(row in known for row in rows), ROW, f"{rows} are not all rows")
+        self._recorded(len(set(rows)) == size, ROW, f"two requests share a row of {rows}")
+        self._recorded(not free & {*rows}, ROW, f"a free row in {rows}")
         host = batch.seq_lens_cpu
         if host is not None:
             demand(host.tolist() == lengths, BATCH, f"seq_lens_cpu {host.tolist()}, not {lengths}")
@@ -185,19 +202,21 @@ class Worker:
         dialect, size, name = self.dialect, self.dialect.page_size, part.name
         kv = dialect.kv(part.req)
         demand(kv.row == part.row, BATCH, f"{name} has row {kv.row}, the batch row {part.row}")
-        demand(part.end <= kv.A, ROW, f"{name} reads {part.end} positions of {kv.A}")
+        self._recorded(part.end <= kv.A, ROW, f"{name} reads {part.end} positions of {kv.A}")
+        if self.recorded is not None:
+            return  # Wrong records explain all further differences.
         indices = dialect.row_indices(part.row, part.end)
         demand(indices[part.start :] == part.written, WRITE, f"{name} writes outside its row")
         last = dialect.total // size
         for position, index in enumerate(indices):
             page, first = index // size, indices[position - position % size]
             text = f"{name} reads page {page} at position {position}, which is free"
-            demand(0 < page <= last and page not in free, ROW, text)
+            self._recorded(0 < page <= last and page not in free, ROW, text)
             text = f"{name} has index {index} at position {position}, on a wrong place of its page"
             demand(index == first + position % size, PAGES, text)
         for page in dialect.pages_of(part.written):
             others = " and ".join(sorted(holders[page] - {f"row {part.row}"}))
-            demand(not others, WRITE, f"{name} writes to page {page} of {others}")
+            self._recorded(not others, WRITE, f"{name} writes to page {page} of {others}")
 
     def _ids(self, part: Part) -> None:
         """Check the input tokens: prompt, output, then the token that the last forward sampled."""
@@ -218,10 +237,11 @@ class Worker:
             indices = swa.indices(self.dialect.row_indices(part.row, part.end)[low:])
             for at, index in enumerate(indices, low):
                 text = f"{part.name} has no sliding-window KV at position {at}"
-                demand(index > 0 and index // swa.page_size not in free, SWA, text)
+                self._recorded(index > 0 and index // swa.page_size not in free, SWA, text)
             written = set(indices[part.start - low :])
             text = f"{part.name} shares sliding-window KV"
-            demand(len(written) == part.end - part.start and not written & seen, SWA, text)
+            own = len(written) == part.end - part.start and not written & seen
+            self._recorded(own, SWA, text)
             seen |= written
 
     def _positions(self, forward: Any) -> None:
