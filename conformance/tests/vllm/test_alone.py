@@ -17,6 +17,7 @@ FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 NEW = "0.33.0"
 
 SHOWS = [
+    ("0.25.0", "vllm-0.25.0-resumed-in-flight", "waiting: []", 0),
     ("0.30.0", "vllm-0.30.0-first-max-tokens", "'r2': 1", 0),
     ("0.30.0", "vllm-0.30.0-first-max-tokens-outgrows", "IndexError: s1: position 12 is beyond", 2),
     ("0.30.0", "vllm-0.30.0-resumed-behind-waiting", "waiting: ['r3']", 0),

@@ -19,7 +19,7 @@ from tests.vllm.test_findings import DRIVER, LAST, TRACES, WITH, named, shows
 pytestmark = pytest.mark.vllm
 
 FOLDER = DRIVER / "patches"
-NOT_PATCHED = {"paused-session-pins", "session-outgrows-context"}
+NOT_PATCHED = {"paused-session-pins", "resumed-in-flight", "session-outgrows-context"}
 """Findings without a patch, according to their pages."""
 BUILDS = ("0.15.0", "0.25.0", "0.30.0", "0.32.0", "0.33.0")
 """The last release of every layout with a diff in some patch, and the oldest and newest release."""
@@ -69,8 +69,11 @@ def test_a_patch_fits_the_releases_that_have_its_bug(
 def test_the_traces_of_findings_are_clean_with_the_patches(
     build: str, python_of: Callable[[str], Path]
 ) -> None:
+    """Except a trace whose bug has no patch."""
     spec = EngineSpec("vllm", python_of(build), step_timeout=60, patches=("all",))
-    assert {name: it for name, it in found(spec, TRACES).items() if it} == {}
+    unpatched = [path.name for path in TRACES if named(path) == "resumed-in-flight"]
+    violated = [name for name, clauses in found(spec, TRACES).items() if clauses]
+    assert violated == (unpatched if shows("resumed-in-flight", build) else [])
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -42,6 +42,7 @@ LAST = {
     "stop-in-round": "0.32.0",
     "stop-ahead": "0.30.0",
     "preempted-session-lost": "0.32.0",
+    "resumed-in-flight": "0.25.0",
     "session-outgrows-context": NEW,
     "never-filled-block": NEW,
     "paused-session-pins": NEW,

@@ -111,8 +111,9 @@ class Engine:
     the worker wrote to each (block, offset).
 
     `drafts` tokens are proposed in every round, all of them correct. With `ahead`, a batch is
-    scheduled before the previous output is processed (asynchronous scheduling). With `priority`, a
-    request has the priority sent with the request, the least being the most important."""
+    scheduled before the previous output is processed (asynchronous scheduling). With `stages`, the
+    worker is a pipeline with as many batches under way. With `priority`, a request has the priority
+    sent with the request, the least being the most important."""
 
     def __init__(
         self,
@@ -125,10 +126,12 @@ class Engine:
         ahead=False,
         priority=False,
         chunk=0,
+        stages=1,
     ):
         self.size, self.kv, self.worker = block_size, {}, {}
         self.answers, self.tokens, self.turns, self.sent = {}, {}, {}, 0
         self.drafts, self.ahead, self.under_way, self.late = drafts, ahead, [], []
+        self.batches = max(stages, 1 + ahead)
         budget = chunk or 2 * context * running
         config = VllmConfig(
             device_config=DeviceConfig("cpu"),
@@ -148,6 +151,7 @@ class Engine:
         config.cache_config.block_size = block_size
         config.cache_config.num_gpu_blocks = tokens // block_size + 1  # and the null block
         config.scheduler_config.async_scheduling = ahead
+        config.parallel_config.pipeline_parallel_size = stages
         if priority:
             config.scheduler_config.policy = "priority"
         if drafts:
@@ -221,7 +225,7 @@ class Engine:
         if self.scheduler.has_requests():
             batch = self.scheduler.schedule()
             self.under_way.append((batch, self._execute(batch)))
-            if self.ahead and len(self.under_way) < 2:
+            if len(self.under_way) < self.batches:
                 return
         if self.under_way:
             self._process(*self.under_way.pop(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from slotproof.protocol.commands import Command
 from slotproof.protocol.family import Played, family
@@ -13,6 +14,12 @@ def _unlike(trace: Played) -> str | None:
         return f"the script has no server options, but the trace needs {', '.join(options)}"
     drafts = trace.config.draft
     return "the trace's rounds accept some drafts, but the script accepts all" if drafts else None
+
+
+def _also(trace: Played) -> dict[str, Any]:
+    """Return the stages of the worker's pipeline. It runs without asynchronous scheduling."""
+    batches = trace.config.batches
+    return {"stages": batches, "ahead": False} if batches > 2 else {}
 
 
 def _lacks(trace: Played, index: int) -> str | None:
@@ -52,4 +59,6 @@ def _refuses(trace: Played, command: Command) -> str | None:
 _EARLY = ("max_tokens must be", "the prompt is empty", "a prompt of up to", "the session is not")
 """The driver's messages about requests that never reach the scheduler begin with these words."""
 
-FAMILY = family(Path(__file__).parent, unlike=_unlike, lacks=_lacks, sent=_sent, refuses=_refuses)
+FAMILY = family(
+    Path(__file__).parent, unlike=_unlike, lacks=_lacks, sent=_sent, refuses=_refuses, also=_also
+)
