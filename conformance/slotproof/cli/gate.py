@@ -98,8 +98,7 @@ def gate(
     options.writable_file(junit, "--junit")
     if update:
         options.writable_file(path, "BASELINE")
-    unpatched = patch == [NO_PATCH]
-    patches = [] if unpatched else patch
+    patches = [] if patch == [NO_PATCH] else patch
     spec = EngineSpec.parse(engine, step_timeout, patches, label=options.a_label(label))
     other = None if base is None else EngineSpec.parse(base, step_timeout, patches)
     entries.check()  # before the engine is started
@@ -126,8 +125,7 @@ def gate(
             write_whole(junit, results.junit(summary))
     with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
         results.step_summary(summary, _verdict(summary))
-    said = chain(results.annotated(summary), _text(summary, path))
-    return options.answer(summary, said, as_json)
+    return options.answer(summary, chain(results.annotated(summary), _text(summary, path)), as_json)
 
 
 def offered(spec: EngineSpec) -> Capabilities:

@@ -60,8 +60,7 @@ class Served:
             reply = {"ok": False, "kind": "usage", "error": " ".join(str(error).split())}
         except Exception as error:  # noqa: BLE001  # whatever a stranger's engine raises
             reply = _crash(f"{type(error).__name__}: {error}", traceback.format_exc())
-        number = message.get("id") if isinstance(message, dict) else None
-        return {"id": number, **reply}
+        return {"id": message.get("id") if isinstance(message, dict) else None, **reply}
 
 
 def _crash(error: str, trace: str) -> dict[str, Any]:

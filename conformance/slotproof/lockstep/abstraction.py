@@ -68,8 +68,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    locked = slot["Q"] == 0 or slot["locks"] > 0
-    return Slot(1, int(lent), *_row_of(slot, constants), int(locked))
+    return Slot(1, int(lent), *_row_of(slot, constants), int(slot["Q"] == 0 or slot["locks"] > 0))
 
 
 def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:

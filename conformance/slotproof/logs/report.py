@@ -77,8 +77,7 @@ def _compared(violation: Violation) -> dict[str, Any]:
     """Return the name and the recorded value of a variable that differs from the spec."""
     if violation.clause != "INV-STEP.state" or violation.variable is None:
         return {}
-    who = violation.session or violation.rid
-    field = " ".join(filter(None, (who, violation.variable)))
+    field = " ".join(filter(None, (violation.session or violation.rid, violation.variable)))
     return {"field": field, "seen": violation.engine}
 
 
@@ -163,7 +162,6 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         said = str(kind.violation)[: bounds.TEXT_CHARS]
         later.append(Later(kind.part, kind.at, kind.violation.clause, said, kind.times))
     before = shown.commands - len(shown.rows)
-    known = Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict))
     return Trace(
         engine=f"{header.engine} {header.version}".strip(),
         spec=header.engine,
@@ -174,7 +172,7 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         violations=shown.violations[: bounds.VIOLATIONS],
         chosen_profile=profile,
         ignored=tuple(sorted(verdict.coverage.ignored)),
-        recorded=known,
+        recorded=Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict)),
     )
 
 

@@ -265,8 +265,7 @@ def _groups(
 def _cell(runs: list[Run], index: int, now: _Iteration, before: _Iteration | None) -> Cell:
     owners = now.owned.get(index, ())
     then = before.owned.get(index, ()) if before is not None else ()
-    locked = any(kind == PROTECTED for _, kind in owners)
-    readers = () if locked else now.read.get(index, ())
+    readers = () if any(kind == PROTECTED for _, kind in owners) else now.read.get(index, ())
     if len(owners) == 1:
         ((_, own),) = owners
         kind = STALE if readers else own

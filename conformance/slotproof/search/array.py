@@ -57,8 +57,7 @@ def _whole_pages(tokens: int, page_size: int) -> int:
 
 
 def context_len(page_size: int, pool: str) -> int:
-    tokens = 48 if pool == "roomy" else 32
-    return max(tokens, 3 * page_size)
+    return max(48 if pool == "roomy" else 32, 3 * page_size)
 
 
 def total_tokens(page_size: int, pool: str, max_running: int) -> int:
@@ -195,16 +194,14 @@ def config_of(row: Row) -> EngineConfig:
     sizes = {name: make(*map(row.get, _needs(make))) for name, make in FIELDS.items()}
     named = {name: row[name] for name in FIELDS.keys() - FEATURES.keys() if name in row}
     if context := named.get("context_len"):
-        whole = _whole_pages(context, row["page_size"])
-        sizes["total_tokens"] = max(sizes["total_tokens"], whole)
+        sizes["total_tokens"] = max(sizes["total_tokens"], _whole_pages(context, row["page_size"]))
     return EngineConfig.from_json(made | ways | sizes | named)
 
 
 def levels(offered: Capabilities) -> dict[str, Levels]:
     """Return the levels of each feature offered by an engine."""
     made = dict(FEATURES)
-    sizes = sorted(offered.page_sizes)
-    made["page_size"] = _some(made["page_size"], sizes)
+    made["page_size"] = _some(made["page_size"], sorted(offered.page_sizes))
     if "swa" not in offered.pools:
         made["window"], made["swa_pool"] = (0,), ("none",)
     able = {name: offered.config.get(name, [False]) or [False, True] for name in WAYS}

@@ -283,14 +283,12 @@ class Campaign:
 
     def out_of_time(self) -> bool:
         """Return True if the time ended before the planned examples were run."""
-        planned = self.plan.examples is not None
-        return planned and self.clock.over() and not self.schedule.done
+        return self.plan.examples is not None and self.clock.over() and not self.schedule.done
 
     def rounds(self) -> None:
         """Run rounds, or single batches up to the first finding if the plan limits findings."""
         while not (self.schedule.done or self.stop()):
-            whole = self.few or self.below()
-            self.until = self.clock.end if whole else self.clock.share(SEARCHING)
+            self.until = self.clock.end if self.few or self.below() else self.clock.share(SEARCHING)
             batches = self.schedule.deal(self.until, self.workers.jobs)
             for group in [[batch] for batch in batches] if self.few else [batches]:
                 rests = self.round(group)

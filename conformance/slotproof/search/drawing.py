@@ -111,8 +111,7 @@ class Prompt(NamedTuple):
         ]
         page = config.page_size
         start = len(past) % page if fit else 0  # Page boundaries count from the start of ``past``.
-        pages = self.how.pages % (len(text) // page + 1)
-        cut = max(0, pages * page + self.how.past - start)
+        cut = max(0, self.how.pages % (len(text) // page + 1) * page + self.how.past - start)
         if cut >= len(text) or self.how.then == "family":
             return text[:cut] + family(self.family, self.length)
         rest = text[cut:]

@@ -138,8 +138,7 @@ class Gate:
         same_place = len(seen.trace.rows) == len(trace.rows)
         # Another clause or another command is no evidence of the group's bug.
         if was in broken and same_place and not new:
-            made = symptoms(seen.trace, seen.mark)
-            return Replayed(group, file, STILL_THERE, was, seen.id, made)
+            return Replayed(group, file, STILL_THERE, was, seen.id, symptoms(seen.trace, seen.mark))
         detail = f"the replay breaks {', '.join(dict.fromkeys(new or broken))} now"
         if not same_place:
             detail += f", at command {len(seen.trace.rows)} of {len(trace.rows)}"
@@ -203,8 +202,7 @@ class Gate:
             listed = self.bare(group) or (finding.mark.what and self.causes(group))
             if listed and group.lists(finding.mark):
                 return Judged(finding, group, f"the group lists {finding.id}")
-        observed = symptoms(finding.trace, finding.mark)
-        match = self._group_of(observed)
+        match = self._group_of(symptoms(finding.trace, finding.mark))
         if match is not None:
             return Judged(finding, *match)
         if finding.trace.minimal and not interrupts.arrived():

@@ -173,10 +173,9 @@ def _chart(title: str, runs: Sequence[Sequence[Point]], value: Callable[[Point],
 
     def line(points: Sequence[Point]) -> str:
         few = [*points[:: max(1, len(points) // POINTS)], *points[-1:]]
-        places = [(0.0, 0), *((point.seconds, value(point)) for point in few)]
         return " ".join(
             f"{_EDGE + across * at / until:.1f},{floor - up * height / most:.1f}"
-            for at, height in places
+            for at, height in [(0.0, 0), *((point.seconds, value(point)) for point in few)]
         )
 
     return Chart(title, f"{most:,}", [line(points) for points in runs], duration(until))

@@ -124,8 +124,7 @@ class Trials:
     ) -> set[int]:
         """Return the ``id`` of each finding whose clause is violated with only these known bugs
         unpatched. ``same``: its transition must recur, too."""
-        patches = [patch for patch in self.offered if patch not in bugs]
-        identities = self._marks(patches, findings)
+        identities = self._marks([patch for patch in self.offered if patch not in bugs], findings)
         return {
             id(finding)
             for finding, marks in identities
@@ -165,7 +164,6 @@ def _longer(finding: Finding) -> Finding:
     def more(row: Row) -> Row:
         if row.command.get("rid") != rid or row.command["do"] != "submit":
             return row
-        new = row.command["max_new"] + 2 * trace.config.page_size
-        return Row({**row.command, "max_new": new})
+        return Row({**row.command, "max_new": row.command["max_new"] + 2 * trace.config.page_size})
 
     return replace(finding, trace=replace(trace, rows=[more(row) for row in trace.rows]))

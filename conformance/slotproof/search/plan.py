@@ -209,8 +209,7 @@ def _batches(names: list[str], planned: dict[str, int]) -> Iterator[list[Example
     while any(left.values()):
         batches = []
         for name in names:
-            rest = left[name] - share
-            examples = share if rest >= LEAST else int(left[name])
+            examples = share if left[name] - share >= LEAST else int(left[name])
             left[name] -= examples
             if examples:
                 batches.append(ExampleBatch(name, index, 0, examples))

@@ -454,12 +454,11 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     exhibit = EXHIBITS.get(name) if engine == "reference" else None
     taken = sum(len(row.transitions) for row in trace.rows)
     clients = {row.command.get("session") for row in trace.rows if row.command["do"] == "submit"}
-    stated = any(INVARIANTS[violation.invariant].conjuncts for violation in trace.violations)
     if (
         exhibit is None
         or exhibit.page_size != trace.config.page_size
         or len(clients) != 1
-        or not stated
+        or not any(INVARIANTS[violation.invariant].conjuncts for violation in trace.violations)
         or taken < exhibit.depth
     ):
         return None

@@ -146,8 +146,7 @@ class _Shrinking:
             raise Spent
         log = self.again(commands, self.ignored).log
         broken = log[-1].violations if log else []
-        hung = any(violation.clause == "INV-ALIVE.hang" for violation in broken)
-        cost = HANG if hung else 1
+        cost = HANG if any(violation.clause == "INV-ALIVE.hang" for violation in broken) else 1
         self.left -= cost
         return log if self.found(log) is not None else None
 

@@ -199,8 +199,7 @@ def limits() -> Iterator[tuple[str, str, str]]:
     >>> next(limits())[:2]
     ('LINE_BYTES', '8 388 608')
     """
-    body = ast.parse(inspect.getsource(bounds)).body
-    for statement, below in pairwise(body):
+    for statement, below in pairwise(ast.parse(inspect.getsource(bounds)).body):
         if isinstance(statement, ast.Assign) and isinstance(below, ast.Expr):
             names = [
                 node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)

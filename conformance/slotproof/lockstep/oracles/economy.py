@@ -43,10 +43,9 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     }
     if spare and all(spare[name] >= gone[name] + rounded for name in spare):
         name = next(iter(spare))
-        words = "{pool}: {engine} tokens were evicted, and {free} are free afterwards"
         yield violated(
             "INV-ECONOMY.evicts",
-            words,
+            "{pool}: {engine} tokens were evicted, and {free} are free afterwards",
             transition=events[last][0],
             pool=name,
             engine=gone[name],
