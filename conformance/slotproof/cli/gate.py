@@ -105,10 +105,8 @@ def gate(
     workers = options.jobs_count(jobs)
     if other is not None:  # report a build that can't start before the search of either build
         plan = plan.of(offered(spec), offered(other))
-    folders = [
-        compared.kept_in(out, spec, plan.seed),
-        compared.kept_in(out / "base", other or spec, plan.seed),
-    ]
+    kept = ((out, spec), (out / "base", other or spec))
+    folders = [compared.kept_in(at, of, plan.seed) for at, of in kept]
     with interrupts.noted(), progress_bar(not as_json) as tell:
         parts: list[Compared] = []
         for part in compared.parts(spec, other, plan, chosen=patch is not None):

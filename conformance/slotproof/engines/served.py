@@ -29,8 +29,7 @@ class Served:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a message. Raises ``ValueError`` for an invalid message."""
         REQUEST.demand(message, ValueError)
-        op = message["op"]
-        if op == "hello":
+        if (op := message["op"]) == "hello":
             if message["protocol"] != PROTOCOL:
                 raise ValueError(f"protocol {message['protocol']} is unknown, expected {PROTOCOL}")
             names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}

@@ -91,8 +91,7 @@ def _rounds(ahead: int, most: int) -> int:
 def carry(spec: World, engine: World) -> None:
     """Set the variables that no snapshot shows, in the engine's state, to the spec's values."""
     for key, values in engine.actors.items():
-        ours = spec.actors.get(key)
-        if ours is not None and ours[_KIND] == values[_KIND]:
+        if (ours := spec.actors.get(key)) is not None and ours[_KIND] == values[_KIND]:
             for index in UNSHOWN:
                 values[index] = ours[index]
 

@@ -251,10 +251,7 @@ class Observation:
             (Holder("request", rid), request) for rid, request in requests if request["row"] >= 0
         ]
         rows += [(Holder("slot", sid), slot) for sid, slot in slots if sid not in self.lent_slots]
-        return [
-            Owner(holder, view["row"], view["C"], view["A"], view["Q"], view["E"])
-            for holder, view in rows
-        ]
+        return [Owner(holder, at["row"], at["C"], at["A"], at["Q"], at["E"]) for holder, at in rows]
 
     @cached_property
     def broken(self) -> list[tuple[str | None, str, str]]:

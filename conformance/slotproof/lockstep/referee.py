@@ -147,9 +147,8 @@ class Referee:
         self.ignored = frozenset(setup.ignored)
         offered = engine.capabilities
         profile = setup.choices(offered)
-        self.client = Client(
-            CLOSES not in offered.not_observed, profile.choices, "closed" in offered.answers
-        )
+        hears = CLOSES not in offered.not_observed
+        self.client = Client(hears, profile.choices, "closed" in offered.answers)
         self.constants = setup.constants(offered)
         self.snapshot = empty_snapshot()
         self.world: World | None = None

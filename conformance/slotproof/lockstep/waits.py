@@ -150,9 +150,8 @@ def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tup
     at_once = config.window + config.chunk if name == "swa" and config.chunk else known
     size = config.page_size
     has = -(-slot["A"] // size) * size if slot else 0
-    least, most = (
-        -(-tokens // size) * size - has for tokens in (known, min(known + more, config.context_len))
-    )
+    ends = (known, min(known + more, config.context_len))
+    least, most = (-(-tokens // size) * size - has for tokens in ends)
     return min(least, at_once), min(most, at_once + more)
 
 

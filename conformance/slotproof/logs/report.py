@@ -98,8 +98,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         ("checker", "iterations", "the engine's own check"),
         ("content", "state", "KV content"),
     ):
-        left_out = seen[of] - seen[part]
-        if left_out and words not in missing:
+        if (left_out := seen[of] - seen[part]) and words not in missing:
             missing[words] = f"not recorded in {left_out} of {seen[of]} {of.removesuffix('s')}s"
     if seen["gaps"]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"

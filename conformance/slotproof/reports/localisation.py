@@ -152,8 +152,7 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             "one of these transitions took or released a wrong page or lock:",
         ),
     ):
-        moved = _names(filter(moves, events))
-        if moved and broken & invariants:
+        if (moved := _names(filter(moves, events))) and broken & invariants:
             yield Suspects(why, how, moved)
 
 
@@ -192,7 +191,5 @@ def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:
-    named = (
-        " ".join(filter(None, (event["transition"], event.get("request")))) for event in events
-    )
-    return tuple(dict.fromkeys(named))
+    told = (" ".join(filter(None, (event["transition"], event.get("request")))) for event in events)
+    return tuple(dict.fromkeys(told))

@@ -135,8 +135,7 @@ class Scenario:
         reference engine or a mutant. Raises :class:`EngineUnusable`.
         """
         __tracebackhide__ = True
-        engine = os.environ.get(ENGINE)
-        if not engine and not is_ours(found_on):
+        if not (engine := os.environ.get(ENGINE)) and not is_ours(found_on):
             raise EngineUnusable(
                 f"this trace was found on {found_on!r}, which a test does not start by itself: "
                 f"set {ENGINE}={plain(shlex.quote(found_on))}, or set it to another engine"

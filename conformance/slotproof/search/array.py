@@ -130,9 +130,7 @@ class Array:
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
         """Return how many tuples of ``size`` levels the rows ``names`` have, and how many exist."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
-        tables = [
-            _table(test, self.levels) for engine in self.offered for test in constraints(engine)
-        ]
+        tables = [_table(test, self.levels) for of in self.offered for test in constraints(of)]
         ran = [self.rows[name] for name in names]
         possible = covered = 0
         for features in combinations(several, size):
@@ -169,12 +167,9 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
     made = levels(offered[0])
     for other in offered[1:]:
         theirs = levels(other)
-        both = {
-            n: tuple(x for x in every if x in theirs.get(n, every)) for n, every in made.items()
-        }
+        both = {n: tuple(x for x in all_ if x in theirs.get(n, all_)) for n, all_ in made.items()}
         made = {name: every or made[name] for name, every in both.items()}
-    every = [row for row in _rows(made, offered, strength) if not _refused(row, offered)]
-    if not every:
+    if not (every := [row for row in _rows(made, offered, strength) if not _refused(row, offered)]):
         who = "these builds share" if len(offered) > 1 else "the engine can take"
         raise BadConfig(f"{who} no configuration: name configurations with --config")
     width = max(2, len(str(len(every))))

@@ -192,8 +192,7 @@ def load(path: Path) -> Baseline:
         where = f"{path}, entry {number}"
         names = tuple(fields.get("seen_as", ()))
         for name in names:
-            clause = name.partition("@")[0]
-            if clause not in clauses():
+            if (clause := name.partition("@")[0]) not in clauses():
                 raise BadBaseline(f"{where}: there is no clause {clause!r}")
         traces = tuple(fields.get("traces", ()))
         for trace in traces:

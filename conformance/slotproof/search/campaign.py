@@ -124,16 +124,13 @@ class Collected:
 
     def saw(self, finding: Finding) -> bool:
         """Store a finding before it is shrunk. Return True if its identity is new."""
-        new = finding.id not in self.found and finding.id not in self.pending
-        if new:
+        if new := finding.id not in self.found and finding.id not in self.pending:
             self.pending[finding.id] = finding
         return new
 
     def shorter(self, small: Finding) -> None:
         """Replace a pending finding by its shrunk form, before the round ends."""
-        self.pending = {
-            name: old for name, old in self.pending.items() if _example(old) != _example(small)
-        }
+        self.pending = {k: v for k, v in self.pending.items() if _example(v) != _example(small)}
         if small.id not in self.found and small.id not in self.accepted:
             self.pending[small.id] = small
 

@@ -182,8 +182,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         for broken in entry.violations
         if broken.transition and (broken.conjunct == "guard" or broken.invariant in _STEPS)
     )
-    exact = violation.transition or next(culprits, None)
-    if exact:
+    if exact := violation.transition or next(culprits, None):
         transitions: tuple[str, ...] = (exact if exact in TRANSITIONS else "event",)
     else:
         events = [event for event in entry.events if event[0] in TRANSITIONS]

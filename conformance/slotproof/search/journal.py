@@ -190,8 +190,7 @@ class Remembering:
                 for what in told:
                     event(number, what)
                 done(number, results[number])
-        due = {number: task for number, task in enumerate(tasks) if number not in results}
-        if due:
+        if due := {number: task for number, task in enumerate(tasks) if number not in results}:
             self.memory = False
             results |= dict(zip(due, self._run(due, event, stop, done), strict=True))
         return [results[number] for number in range(len(tasks))]

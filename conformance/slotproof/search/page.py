@@ -58,8 +58,7 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
             if getattr(first.head, what) != getattr(other.head, what):
                 raise BadJournal(f"the journals are of different searches: {what} differs")
     seeds = [run.head.seed for run in runs]
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None:
+    if (twice := next((seed for seed in seeds if seeds.count(seed) > 1), None)) is not None:
         raise BadJournal(f"two journals have the seed {twice}: their examples are the same")
     plans = [run.head.plan for run in runs]
     configs = {name: config for plan in plans for name, config in plan.configs.items()}

@@ -112,9 +112,7 @@ class Trials:
         """Return the ``id`` of each finding caused by the bug of a patch."""
         try:
             alone = self._alone([patch], findings)
-            return alone | self._without(
-                [patch], [finding for finding in findings if id(finding) not in alone]
-            )
+            return alone | self._without([patch], [one for one in findings if id(one) not in alone])
         except (EngineUnusable, EngineFailed, OutOfTime) as problem:
             self._gave_up(problem)
             return set()

@@ -87,10 +87,8 @@ class Plan:
             for engine in offered if by_hand(name) else ():
                 if reason := engine.refuses(config):
                     sizes = ", ".join(map(str, engine.page_sizes))
-                    offers = ", ".join(
-                        ["page sizes " + sizes, *sorted(engine.config.keys() & LATER)]
-                    )
-                    raise BadConfig(f"{name}: {reason}; the engine offers {offers}")
+                    listed = ["page sizes " + sizes, *sorted(engine.config.keys() & LATER)]
+                    raise BadConfig(f"{name}: {reason}; the engine offers {', '.join(listed)}")
         if self.configs and not self.numbered:
             return self
         made = array(offered, self.strength)

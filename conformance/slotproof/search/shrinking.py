@@ -210,8 +210,7 @@ class _Lowering:
 
     def kept(self, candidate: list[Command]) -> bool:
         """Store a smaller candidate that shows the finding as the best so far, and return True."""
-        key = repr(candidate)
-        if key in self.failed:
+        if (key := repr(candidate)) in self.failed:
             return False
         if (log := self.shown(candidate)) is not None:
             done = [entry.command for entry in log]
@@ -291,7 +290,5 @@ def _simpler(command: Command) -> Iterator[Command]:
             for length in dict.fromkeys((least, 1, len(value) // 2, len(value) - 1)):
                 if least <= length < len(value):
                     yield {**command, name: value[:length]}
-            if name == "tokens":
-                plain = list(range(1, len(value) + 1))
-                if plain != value:
-                    yield {**command, name: plain}
+            if name == "tokens" and (plain := list(range(1, len(value) + 1))) != value:
+                yield {**command, name: plain}
