@@ -125,28 +125,25 @@ def render(
     a cause, by the cause's name."""
     traces = {finding.id: _link(where(finding), folder) for finding in outcome.findings}
     open_ = sum(run.end is None for run in runs)
-    return (
-        templates("search")
-        .get_template("page.html.jinja")
-        .render(
-            runs=runs,
-            title=outcome.engine,
-            release=sources.release(),
-            ended=f"{open_} of {len(runs)} searches unfinished" if open_ else "All finished",
-            written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-            outcome=outcome,
-            charts=[*charts(points)],
-            new=[cause for cause in causes if cause.name not in reasons],
-            known=[cause for cause in causes if cause.name in reasons],
-            reasons=reasons,
-            traces=traces,
-            sure=[*left(outcome, points)],
-            never=summary["transitions"]["never"],
-            unseen=runs[0].head.subject.capabilities.unseen,
-            duration=duration,
-            width=WIDTH,
-            height=HEIGHT,
-        )
+    template = templates("search").get_template("page.html.jinja")
+    return template.render(
+        runs=runs,
+        title=outcome.engine,
+        release=sources.release(),
+        ended=f"{open_} of {len(runs)} searches unfinished" if open_ else "All finished",
+        written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        outcome=outcome,
+        charts=[*charts(points)],
+        new=[cause for cause in causes if cause.name not in reasons],
+        known=[cause for cause in causes if cause.name in reasons],
+        reasons=reasons,
+        traces=traces,
+        sure=[*left(outcome, points)],
+        never=summary["transitions"]["never"],
+        unseen=runs[0].head.subject.capabilities.unseen,
+        duration=duration,
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 
