@@ -188,10 +188,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
     """Return the table so far: named findings first, then findings without a name."""
     ran = [build for build in builds if build.engine]
     named = [it for it in named if not ran or any(it.name in build.replayed for build in ran)]
-    rows = [
-        _row(builds, finding.name, f"{finding.clause}: {_sentence(finding.clause)}", finding.page)
-        for finding in named
-    ]
+    rows = [_row(builds, at.name, f"{at.clause}: {_sentence(at.clause)}", at.page) for at in named]
     rows += [
         _row(builds, name, _sentence(finding.mark.clause))
         for name, finding in shortest(builds).items()

@@ -264,11 +264,8 @@ def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength:
     several = {name: every for name, every in made.items() if len(every) > 1}
     if len(several) < 2:
         return [first | {name: level} for name in several for level in several[name]] or [first]
-    conditions = [
-        _condition(test, needs, first, several)
-        for engine in offered
-        for test, needs in constraints(engine)
-    ]
+    tests = [test for engine in offered for test in constraints(engine)]
+    conditions = [_condition(*test, first, several) for test in tests]
     together = [name for name in TOGETHER if name in several]
     generated = Controller(
         several,

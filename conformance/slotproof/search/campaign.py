@@ -320,10 +320,8 @@ class Campaign:
         outcome.configs += [batch.name for batch in batches if batch.name not in outcome.configs]
         known = tuple(self.findings.known)
         batches = [replace(batch, first=outcome.run[batch.name] - batch.done) for batch in batches]
-        tasks = [
-            Search(self.plan, batch, self.blanks[batch.name], known, self.accepted, self.few)
-            for batch in batches
-        ]
+        more = known, self.accepted, self.few
+        tasks = [Search(self.plan, batch, self.blanks[batch.name], *more) for batch in batches]
         count, total = outcome.examples, sum(self.schedule.planned.values())
 
         def event(number: int, what: Finding | int) -> None:

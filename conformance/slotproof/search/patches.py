@@ -100,11 +100,8 @@ class Trials:
             group = [name for name, code in codes.items() if code >> bit & 1]
             pattern.update(dict.fromkeys(shows(group, findings), 1 << bit))
         for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
-            may = [
-                finding
-                for finding in findings
-                if finding.id not in result and not codes[name] & ~pattern[id(finding)]
-            ]
+            left = [finding for finding in findings if finding.id not in result]
+            may = [finding for finding in left if not codes[name] & ~pattern[id(finding)]]
             shown = shows([name], may) if may else set()
             result |= {finding.id: name for finding in may if id(finding) in shown}
 

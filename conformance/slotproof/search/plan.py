@@ -170,11 +170,8 @@ class Schedule:
             due, self._next = self._next or [], next(self._batches, None)
         self._waiting = []
         now, count = time.monotonic(), math.ceil(len(due) / jobs)
-        shares = [(index // jobs + 1) / count for index in range(len(due))]
-        return [
-            replace(batch, until=now + share * (until - now))
-            for batch, share in zip(due, shares, strict=True)
-        ]
+        ends = [now + (index // jobs + 1) / count * (until - now) for index in range(len(due))]
+        return [replace(batch, until=end) for batch, end in zip(due, ends, strict=True)]
 
     def cut(self, batch: ExampleBatch) -> None:
         """Record a batch cut short. It resumes after all batches of the round had their share."""

@@ -53,10 +53,7 @@ class Shrink:
     @property
     def key(self) -> str:
         """Name unique among the tasks of a search."""
-        seen = (
-            f"{finding.trace.config_name} {finding.first} {len(finding.trace.rows)}"
-            for finding in self.findings
-        )
+        seen = (f"{of.trace.config_name} {of.first} {len(of.trace.rows)}" for of in self.findings)
         return f"{self.findings[0].mark.clause}, {self.plan.shrink}: {', '.join(seen)}"
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Shrunk:

@@ -230,10 +230,8 @@ def page_rules(transition: Transition) -> dict[str, tuple[str, Expr, bool]]:
     'Only a page of the tree is evicted.'
     """
     full, swa = (pages.effect(transition, pool)[0] for pool in ("full", "swa"))
-    return {
-        name: (pages.RULES[name], _folded(formula), name not in full)
-        for name, formula in {**swa, **full}.items()
-    }
+    every = {**swa, **full}.items()
+    return {name: (pages.RULES[name], _folded(of), name not in full) for name, of in every}
 
 
 def _folded(expr: Expr) -> Expr:

@@ -71,11 +71,5 @@ def _left_behind(seen: Observation) -> Iterator[Violation]:
             seen.coverage.checked["INV-ECONOMY"] += 1
             if waits[rid] == config.window + config.page_size:
                 words = "{rid} has C {engine} and E {cursor} after {n} rounds"
-                yield violated(
-                    "INV-ECONOMY.cursor",
-                    words,
-                    rid=rid,
-                    engine=request["C"],
-                    cursor=request["E"],
-                    n=waits[rid],
-                )
+                told = {"engine": request["C"], "cursor": request["E"], "n": waits[rid]}
+                yield violated("INV-ECONOMY.cursor", words, rid=rid, **told)
