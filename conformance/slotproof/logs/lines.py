@@ -88,7 +88,8 @@ class RowsLine(views.RowCounts):
 
 _finish = get_type_hints(views.Finish, include_extras=True) | {"tokens": list[Int] | Hidden}
 _Finish: Any = open_shape(TypedDict("Finish", _finish))  # type: ignore[operator]
-_Message: Any = Annotated[Union[views.Answered, _Finish], Field(discriminator="type")]  # noqa: UP007
+_kind = Field(discriminator="type")
+_Message: Any = Annotated[Union[views.Answered, _Finish], _kind]  # noqa: UP007
 _fields = get_type_hints(views.Snapshot, include_extras=True) | {
     "iter": Required[Count],
     "messages": Annotated[list[_Message], FailFast(), Field(max_length=bounds.EVENTS)],
