@@ -29,8 +29,7 @@ def check_driver(
     as_json: bool = JSON,
 ) -> int:
     """Check that a driver follows the rules of the protocol."""
-    text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
-    spec = EngineSpec.parse(text, step_timeout)
+    spec = EngineSpec.parse(driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}", step_timeout)
     tested = Driver(spec.driver(), step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
     build = spec.identity(report.engine, report.version)

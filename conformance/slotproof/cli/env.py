@@ -78,8 +78,7 @@ def remove(
 def _state(store: Store, entry: Entry) -> str:
     damage = store.damage(entry)
     if entry.release and not damage:
-        given = Build("", entry.engine, entry.release, "")
-        build = installed(given, entry.site / entry.engine)
+        build = installed(Build("", entry.engine, entry.release, ""), entry.site / entry.engine)
         damage = None if build.release else f"it is {build.title}"
     return f"damaged: {damage}" if damage else f"made {entry.made}"
 

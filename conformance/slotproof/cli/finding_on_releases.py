@@ -42,8 +42,7 @@ def unpatched(trace: Trace, path: Path) -> Trace:
     :class:`UsageProblem` unless the new trace violates the first clause of the old trace."""
     build, patches = trace.identity, ", ".join(trace.patches)
     store, name = Store(default_folder()), f"{build.name}=={build.release}"
-    entry = store.find(name) if build.release else None
-    if entry is None or store.damage(entry):
+    if (entry := store.find(name) if build.release else None) is None or store.damage(entry):
         file, argument = shlex.quote(str(path)), shlex.quote(trace.found_on)
         raise UsageProblem(
             f"{path} was found with patches ({patches}), and a report needs a trace without them; "

@@ -98,18 +98,15 @@ def gate(
     options.writable_file(junit, "--junit")
     if update:
         options.writable_file(path, "BASELINE")
-    unpatched = patch == [NO_PATCH]
-    patches = [] if unpatched else patch
+    patches = [] if patch == [NO_PATCH] else patch
     spec = EngineSpec.parse(engine, step_timeout, patches, label=options.a_label(label))
     other = None if base is None else EngineSpec.parse(base, step_timeout, patches)
     entries.check()  # before the engine is started
     workers = options.jobs_count(jobs)
     if other is not None:  # report a build that can't start before the search of either build
         plan = plan.of(offered(spec), offered(other))
-    folders = [
-        compared.kept_in(out, spec, plan.seed),
-        compared.kept_in(out / "base", other or spec, plan.seed),
-    ]
+    kept = ((out, spec), (out / "base", other or spec))
+    folders = [compared.kept_in(at, of, plan.seed) for at, of in kept]
     with interrupts.noted(), progress_bar(not as_json) as tell:
         parts: list[Compared] = []
         for part in compared.parts(spec, other, plan, chosen=patch is not None):
@@ -126,8 +123,7 @@ def gate(
             write_whole(junit, results.junit(summary))
     with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
         results.step_summary(summary, _verdict(summary))
-    said = chain(results.annotated(summary), _text(summary, path))
-    return options.answer(summary, said, as_json)
+    return options.answer(summary, chain(results.annotated(summary), _text(summary, path)), as_json)
 
 
 def offered(spec: EngineSpec) -> Capabilities:

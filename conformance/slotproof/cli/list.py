@@ -98,5 +98,4 @@ def _config(fields: dict[str, Any]) -> dict[str, Any]:
     plain = EngineConfig().to_json()
     other = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
     every = [f"{key}={value}" for key, value in fields.items() if value]
-    sentence = ", ".join(other) or f"the default: {', '.join(every)}"
-    return {"sentence": sentence, "config": fields}
+    return {"sentence": ", ".join(other) or f"the default: {', '.join(every)}", "config": fields}

@@ -31,9 +31,7 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
         columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("starting")
-            yield lambda name, done, total: bar.update(
-                task, description=name, completed=done, total=total
-            )
+            yield lambda name, n, of: bar.update(task, description=name, completed=n, total=of)
     else:
         with _lines() as tell:
             yield tell

@@ -101,8 +101,7 @@ def failures(document: dict[str, Any], results: Sequence[Result] = ()) -> Iterat
     # Without a concrete page size the state after the step is unknown, and a proof about other
     # actors has no values at all.
     refuted = [result for result in results if result.model]
-    first = next((result for result in refuted if result.page_size), None)
-    if first is not None:
+    if (first := next((result for result in refuted if result.page_size), None)) is not None:
         itf = trace(first, Spec())
         yield from ("", f"{first.name}, refuted by this step:", *table(itf))
         yield from written(itf, f"{first.transition}-{first.clause}")

@@ -41,8 +41,7 @@ def report(
     try:
         outcome, plan, points = merged(runs)
         subject = runs[0].head.subject
-        capabilities = subject.capabilities
-        summary = summaries.summary(outcome, plan, capabilities)
+        summary = summaries.summary(outcome, plan, subject.capabilities)
         summary["seeds"] = [run.head.seed for run in runs]
     except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadJournal(f"{folders[0]}: {error}") from None

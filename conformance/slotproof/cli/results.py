@@ -45,13 +45,12 @@ def junit(summary: Mapping[str, Any]) -> str:
         case("not_earned", "search", "error", summary["unearned"]["text"])
     search = summary["search"]
     case("search", f"seed {search['seed']}", said=f"{search['examples']} examples")
-    counts = {
+    for name, count in {
         "tests": len(suite.findall("testcase")),
         "failures": len(summary["new"]),
         "errors": len([*suite.iter("error")]),
         "skipped": len([*suite.iter("skipped")]),
-    }
-    for name, count in counts.items():
+    }.items():
         suite.set(name, str(count))
     suite.set("time", str(search["seconds"]))
     whole = ET.Element("testsuites")

@@ -141,15 +141,13 @@ def _journalled(
     path = folder.out / f"{spec.stem}-seed{plan.seed}{SUFFIX}"
     subject = Subject.of(engine, spec.text)
     with writing(path, "--out"):
-        where = f"{spec.where} {spec.options}".strip()
-        journal = Journal(path, Head.of(subject, where, plan))
+        journal = Journal(path, Head.of(subject, f"{spec.where} {spec.options}".strip(), plan))
     with closing(journal):
         if before := journal.run.examples:
             complain(f"{path}: resumes after {before} examples")
         memory = Remembering(journal.run, workers, journal)
         clock = Clock(plan.seconds, journal.run.taken)
-        searching = Campaign(subject, plan, memory, tell, folder.keep, clock=clock)
-        outcome = searching.run()
+        outcome = Campaign(subject, plan, memory, tell, folder.keep, clock=clock).run()
         result, removed = _explained(outcome, spec, plan, folder, tell)
         if not (outcome.interrupted or outcome.unusable):
             if before:
@@ -168,10 +166,8 @@ def _explained(
     outcome.findings = afresh.tried(spec, outcome.findings, tell)
     folder.keep(outcome.findings)
     trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
-    cut = outcome.interrupted or outcome.unusable
-    removed = {} if cut else trials.removed(outcome.findings)
-    ranked = causes(outcome.findings, removed, trials.words)
-    return (outcome, ranked, trials.cut), removed
+    removed = {} if outcome.interrupted or outcome.unusable else trials.removed(outcome.findings)
+    return (outcome, causes(outcome.findings, removed, trials.words), trials.cut), removed
 
 
 def _few(
@@ -208,8 +204,7 @@ def _few_text(
         yield from text.painted(text.render(first.trace, path, spec))
         yield ""
         yield labelled("trace", folder.problem(first) or path)
-        page = f"slotproof show {shlex.quote(path)} --out page.html"
-        yield labelled("page", page)
+        yield labelled("page", f"slotproof show {shlex.quote(path)} --out page.html")
     if summary["cause"] and summary["cause"]["why"]:
         yield labelled("cause", f"{summary['cause']['name']}: {summary['cause']['why']}")
     if summary["shortest"] is not None:

@@ -70,8 +70,7 @@ def _lines(trace: Trace, played: list[Side], differ: list[Difference]) -> Iterat
         yield f"{a.name} and {b.name} behave alike in all {count} commands"
         return
     first = differ[0].index
-    width = max(80, shutil.get_terminal_size((120, 24)).columns)
-    column = (width - _LABEL - 9) // 2
+    column = (max(80, shutil.get_terminal_size((120, 24)).columns) - _LABEL - 9) // 2
     yield from (f"A  {a.name}", f"B  {b.name}", "")
     yield f"alike in the first {first} of {count} commands:" if first else "builds differ at once:"
     for number, row in enumerate(trace.rows[:first], 1):

@@ -199,8 +199,7 @@ class Driver:
 
     def choices(self, config: EngineConfig) -> Choices:
         """Return the profile's choices for a configuration. Default profile: ``reference``."""
-        offered = self.capabilities
-        if offered is None or offered.profile not in PROFILES:
+        if (offered := self.capabilities) is None or offered.profile not in PROFILES:
             return PROFILES["reference"].choices
         return Setup(config).choices(offered).choices
 

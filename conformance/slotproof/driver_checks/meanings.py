@@ -186,9 +186,8 @@ def _hashed_as(hashed: HashedTokens) -> str:
     right, ids = token_hash(hashed.tokens), hashed.tokens
     if hashed.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
         return ""
-    return next(
-        (f", the hash of {name}" for name, of in _RECIPES.items() if of(ids) == hashed.hash), ""
-    )
+    names = [name for name, of in _RECIPES.items() if of(ids) == hashed.hash]
+    return f", the hash of {names[0]}" if names else ""
 
 
 def _crc(text: str) -> int:
@@ -239,9 +238,7 @@ def sign(run: ScriptRun, offered: Capabilities) -> str | None:
     for _, snapshot, client in run.moments:
         wrong = in_units(run, snapshot) or _paged(snapshot, run.config.page_size)
         hashed = ((tokens, _hashed_as(tokens)) for tokens in _hashed_tokens(snapshot, client))
-        wrong = wrong or next(
-            (_otherwise(tokens, seems) for tokens, seems in hashed if seems), None
-        )
+        wrong = wrong or next((_otherwise(ids, seems) for ids, seems in hashed if seems), None)
         if wrong is not None:
             return run.at(snapshot, wrong)
     misreadings = _events(run, offered, certain=True)

@@ -112,5 +112,4 @@ def _through_a_pipe(shape: Shape, shown: Any) -> Any:
 
 
 def _nonsense(wrong: str) -> EngineFailed:
-    text = f"the engine's answer is invalid: {wrong}"[:300]
-    return EngineFailed("crash", text, fault="nonsense")
+    return EngineFailed("crash", f"the engine's answer is invalid: {wrong}"[:300], fault="nonsense")

@@ -54,8 +54,7 @@ def builds(name: str) -> tuple[dict[str, Any], ...]:
     """Return an engine's tables, each with ``first`` and ``last`` release and ``methods``."""
     if name not in FAMILIES:
         return ()
-    table = FAMILIES[name].methods.read_text(encoding="utf-8")
-    return tuple(tomllib.loads(table)["builds"])
+    return tuple(tomllib.loads(FAMILIES[name].methods.read_text(encoding="utf-8"))["builds"])
 
 
 def newest(name: str) -> str:

@@ -60,8 +60,7 @@ class Pipe:
         deadline = time.monotonic() + timeout
         looked = 0
         while (end := self._buffer.find(b"\n", looked)) < 0:
-            looked = len(self._buffer)
-            if looked > bounds.LINE_BYTES:
+            if (looked := len(self._buffer)) > bounds.LINE_BYTES:
                 text = f"garbage on the wire: a line of over {bounds.LINE_BYTES} bytes"
                 raise self.failed("garbage", text)
             if not _ready(self._out, select.POLLIN, deadline):
@@ -97,9 +96,8 @@ class Pipe:
 
     def failed(self, fault: str, text: str) -> EngineFailed:
         """Return an :class:`EngineFailed` with the driver's standard error."""
-        return EngineFailed(
-            "hang" if fault == "hang" else "crash", text, self.stderr(), fault=fault
-        )
+        stderr = self.stderr()
+        return EngineFailed("hang" if fault == "hang" else "crash", text, stderr, fault=fault)
 
     def _ended(self) -> str:
         """Describe how the driver ended. Call this method after a pipe to the driver has closed."""

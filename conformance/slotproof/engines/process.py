@@ -188,8 +188,7 @@ def introduced(ask: Callable[[], Any]) -> dict[str, Any]:
     except EngineUnusable as refusal:
         said = str(refusal)
         why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
-        text = f"the driver refuses the hello (protocol {PROTOCOL}): {why}"
-        raise EngineUnusable(text) from None
+        raise EngineUnusable(f"the driver refuses the hello (protocol {PROTOCOL}): {why}") from None
     if not isinstance(hello, dict):
         raise EngineUnusable(f"the driver's hello is not a JSON object but {quoted(hello)}")
     if (spoken := hello.get("protocol")) != PROTOCOL:

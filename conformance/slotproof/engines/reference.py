@@ -19,17 +19,9 @@ from typing import Any
 import torch
 
 from slotproof.engines.base import Capabilities, EngineUnusable, its_own_fault
+from slotproof.protocol import snapshot as views
 from slotproof.protocol.commands import FIELDS, TICKS, Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
-from slotproof.protocol.snapshot import (
-    CheckerView,
-    PoolView,
-    RequestView,
-    RowPages,
-    SlotView,
-    Snapshot,
-    token_hash,
-)
 from slotproof_engine.assembly.engine import ReferenceEngine
 from slotproof_engine.assembly.parts import Parts
 from slotproof_engine.base.config import EngineConfig as ImplConfig
@@ -107,7 +99,7 @@ class InProcessEngine:
                 reason = str(error).splitlines()[0]
                 raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
 
-    def do(self, command: Command) -> list[Snapshot]:
+    def do(self, command: Command) -> list[views.Snapshot]:
         engine = self.engine
         with its_own_fault():
             if command["do"] == "step":
@@ -132,9 +124,9 @@ class InProcessEngine:
 
     # Snapshots ------------------------------------------------------------------
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> views.Snapshot:
         engine = self.engine
-        slots: dict[str, SlotView] = {
+        slots: dict[str, views.SlotView] = {
             sid: {
                 **_lengths(slot),  # type: ignore[typeddict-item]
                 "lent": slot.is_active,
@@ -161,7 +153,7 @@ class InProcessEngine:
                     "closing": session.closing,
                     "inflight": session.inflight.rid if session.inflight is not None else None,
                     "history": len(session.history),
-                    "hash": token_hash(session.history),
+                    "hash": views.token_hash(session.history),
                 }
                 for sid, session in engine.controller.sessions.items()
             },
@@ -173,10 +165,10 @@ class InProcessEngine:
             "content": {str(row): stamps for row, stamps in engine.content(committed).items()},
         }
 
-    def _check(self) -> CheckerView:
+    def _check(self) -> views.CheckerView:
         checker = self.engine.checker
         logged, self._logged = self._logged, 0
-        shown: CheckerView = {
+        shown: views.CheckerView = {
             "ran": checker.ran,
             "level": checker.level,
             "pools": {name: dict(vars(f)) for name, f in checker.figures.items()},  # type: ignore[misc]
@@ -192,7 +184,7 @@ class InProcessEngine:
     def _log(self, _line: str) -> None:
         self._logged += 1
 
-    def _pool(self, name: str) -> PoolView:
+    def _pool(self, name: str) -> views.PoolView:
         kv = self.engine.kv
         allocator = kv.allocators[name]
         return {
@@ -213,7 +205,7 @@ class InProcessEngine:
 
     def _rows(self, lengths: dict[int, int]) -> Any:
         pool = self.engine.kv.req_to_token_pool
-        used: dict[str, RowPages] = {str(row): {"full": []} for row in lengths}
+        used: dict[str, views.RowPages] = {str(row): {"full": []} for row in lengths}
         if lengths:
             rows = list(lengths)
             widest = max(lengths.values())
@@ -222,7 +214,7 @@ class InProcessEngine:
                     used[str(row)][name] = indices[: lengths[row]]  # type: ignore[literal-required]
         return {"total": pool.size, "free": list(pool.free_slots), "used": used}
 
-    def _request(self, req: Req) -> RequestView:
+    def _request(self, req: Req) -> views.RequestView:
         scheduler = self.engine.scheduler
         last = scheduler.last_batch
         slot, row = self.engine.cache.slots.get(req.session_id or ""), req.req_pool_idx
@@ -237,7 +229,7 @@ class InProcessEngine:
             **_lengths(req),  # type: ignore[typeddict-item]
             "locks": int(req.last_node is not None and not on_loan),
             "prompt": len(req.origin_input_ids),
-            "hash": token_hash(req.origin_input_ids),
+            "hash": views.token_hash(req.origin_input_ids),
             "output": len(req.output_ids),
         }
 

@@ -29,8 +29,7 @@ class Served:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a message. Raises ``ValueError`` for an invalid message."""
         REQUEST.demand(message, ValueError)
-        op = message["op"]
-        if op == "hello":
+        if (op := message["op"]) == "hello":
             if message["protocol"] != PROTOCOL:
                 raise ValueError(f"protocol {message['protocol']} is unknown, expected {PROTOCOL}")
             names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}
@@ -60,8 +59,7 @@ class Served:
             reply = {"ok": False, "kind": "usage", "error": " ".join(str(error).split())}
         except Exception as error:  # noqa: BLE001  # whatever a stranger's engine raises
             reply = _crash(f"{type(error).__name__}: {error}", traceback.format_exc())
-        number = message.get("id") if isinstance(message, dict) else None
-        return {"id": number, **reply}
+        return {"id": message.get("id") if isinstance(message, dict) else None, **reply}
 
 
 def _crash(error: str, trace: str) -> dict[str, Any]:

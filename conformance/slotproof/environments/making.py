@@ -70,8 +70,7 @@ def environment(
 def _version(program: str, family: Family) -> str:
     """Return an interpreter's version, such as ``3.11``. Raises if no wheel fits this version."""
     done = uv.run("--no-cache", "python", "find", "--show-version", program)
-    version = ".".join(done.stdout.decode().split(".")[:2])
-    if version not in family.recipe.pythons:
+    if (version := ".".join(done.stdout.decode().split(".")[:2])) not in family.recipe.pythons:
         problem = f"{program} is Python {version}" if version else f"no Python is {program}"
         raise EnvironmentProblem(
             f"{family.name} needs Python {' or '.join(family.recipe.pythons)}; {problem} "

@@ -68,8 +68,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    locked = slot["Q"] == 0 or slot["locks"] > 0
-    return Slot(1, int(lent), *_row_of(slot, constants), int(locked))
+    return Slot(1, int(lent), *_row_of(slot, constants), int(slot["Q"] == 0 or slot["locks"] > 0))
 
 
 def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
@@ -92,8 +91,7 @@ def _rounds(ahead: int, most: int) -> int:
 def carry(spec: World, engine: World) -> None:
     """Set the variables that no snapshot shows, in the engine's state, to the spec's values."""
     for key, values in engine.actors.items():
-        ours = spec.actors.get(key)
-        if ours is not None and ours[_KIND] == values[_KIND]:
+        if (ours := spec.actors.get(key)) is not None and ours[_KIND] == values[_KIND]:
             for index in UNSHOWN:
                 values[index] = ours[index]
 

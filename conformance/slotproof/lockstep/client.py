@@ -337,8 +337,7 @@ class Client:
             fresh = {command.get("rid") for command in self.heard}
             for rid, request in self.unanswered.items():
                 ended = (request.closing or request.closed) and not self._opening(request)
-                left = ended or (unasked and rid not in fresh)
-                request.left |= request.session == sid and left
+                request.left |= request.session == sid and (ended or (unasked and rid not in fresh))
         elif message["type"] == "finish":
             if (sent := self.requests.get(message["rid"])) is None:
                 return

@@ -73,8 +73,7 @@ def explain(
     >>> print(explain(play(engine, Setup(EngineConfig()), [])))
     None
     """
-    turns = _turns(referee)
-    if not turns or len(turns[-1].events) > EVENTS:
+    if not (turns := _turns(referee)) or len(turns[-1].events) > EVENTS:
         return None
     constants = referee.constants
     if constants.profile.choices["keeps_slack"] and referee.config.draft:
@@ -88,9 +87,7 @@ def explain(
     wrong = _wrong(last)
     added = [*([name] for name in wrong), *([wrong] if len(wrong) == 2 else [])]
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
-        evidence = [
-            turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
-        ]
+        evidence = [turn for turn in (*earlier, *long[:-1]) if id_ in {e[0] for e in turn.events}]
         others = (addition for names in added for addition in additions(id_, names))
         right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
         lenient = not _lands(last, right)  # If the lenient step succeeds, only the guard is wrong.

@@ -29,8 +29,7 @@ class Holder(NamedTuple):
     """Session of a slot, or ID of a request."""
 
     def __str__(self) -> str:
-        named = f"slot of {self.name}" if self.kind == "slot" else self.name
-        return _NOBODYS.get(self.kind, named)
+        return _NOBODYS.get(self.kind, f"slot of {self.name}" if self.kind == "slot" else self.name)
 
 
 _NOBODYS = {
@@ -49,8 +48,7 @@ def all_of(holders: Iterable[object]) -> str:
     ('slot of s1 and the tree', 'a and b and c and 2 more')
     """
     names = list(map(str, holders))
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    return " and ".join(shown)
+    return " and ".join(names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"])
 
 
 CONTRACT = frozenset(
@@ -204,8 +202,7 @@ class ObservationRecord(NamedTuple):
 
 def running(snapshot: Snapshot) -> set[str]:
     """Return the running requests."""
-    requests = snapshot["requests"].items()
-    return {rid for rid, request in requests if request["phase"] == "running"}
+    return {rid for rid, request in snapshot["requests"].items() if request["phase"] == "running"}
 
 
 @dataclass
@@ -254,10 +251,7 @@ class Observation:
             (Holder("request", rid), request) for rid, request in requests if request["row"] >= 0
         ]
         rows += [(Holder("slot", sid), slot) for sid, slot in slots if sid not in self.lent_slots]
-        return [
-            Owner(holder, view["row"], view["C"], view["A"], view["Q"], view["E"])
-            for holder, view in rows
-        ]
+        return [Owner(holder, at["row"], at["C"], at["A"], at["Q"], at["E"]) for holder, at in rows]
 
     @cached_property
     def broken(self) -> list[tuple[str | None, str, str]]:

@@ -74,9 +74,7 @@ class Published:
         before = self._trees
         if self._shown != (shown := (now["tree"], now["pools"].keys())):
             self._shown = shown
-            self._trees = {
-                name: frozenset(page for page, _ in shown[0].get(name, ())) for name in now["pools"]
-            }
+            self._trees = {name: frozenset(dict(shown[0].get(name, ()))) for name in now["pools"]}
         gone = {name: before.get(name, frozenset()) - tree for name, tree in self._trees.items()}
         self._certain = all(
             sum(params.get(_EVICTS[pool], 0) for _, _, _, params in _of(now, EVICTS))

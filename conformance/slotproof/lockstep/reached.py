@@ -65,9 +65,7 @@ def drawable(
         name: {config for config in configs if name not in _NEEDS or _NEEDS[name](config, offered)}
         for name in (*RARE, *chain.from_iterable(phases))
     }
-    pairs = {
-        f"{one}, {two}": (one, two) for one, two in product(RARE, RARE) if able[one] & able[two]
-    }
+    pairs = {f"{a}, {b}": (a, b) for a, b in product(RARE, RARE) if able[a] & able[b]}
     named = {f"{one}: {two}": (one, two) for one, two in phases if able[one] & able[two]}
     return named, pairs
 
@@ -133,14 +131,12 @@ class Reached:
             if isinstance(past, list):
                 prompt = past + command["tokens"]
                 self.coverage.reached["prompts"][self._learn(prompt)] += 1
-                over = len(prompt) + command["max_new"] - self.config.context_len
-                if over in _LIMIT:
+                if (over := len(prompt) + command["max_new"] - self.config.context_len) in _LIMIT:
                     self.coverage.reached["context"][_LIMIT[over]] += 1
 
     def _target(self, command: Command, client: Client) -> None:
         """Count a command with the phase of its target."""
-        name = command["do"]
-        if name == "submit" and command["session"] is None:
+        if (name := command["do"]) == "submit" and command["session"] is None:
             name = "plain"
         if name in ("abort", "accept", "draft"):
             phase = self._request_phase(command["rid"], client)

@@ -80,8 +80,7 @@ class Setup:
         config, choices = self.config, self.choices(offered)
         width = config.context_len if width is None else width
         # With slack as long as a row, no KV must be published.
-        unpublished = config.no_tree or WHOLE in offered.not_observed
-        spare = width if unpublished else slack(config, offered)
+        spare = width if config.no_tree or WHOLE in offered.not_observed else slack(config, offered)
         return Constants(config.page_size, width, config.window, choices, spare, config.batches)
 
 
@@ -148,9 +147,8 @@ class Referee:
         self.ignored = frozenset(setup.ignored)
         offered = engine.capabilities
         profile = setup.choices(offered)
-        self.client = Client(
-            CLOSES not in offered.not_observed, profile.choices, "closed" in offered.answers
-        )
+        hears = CLOSES not in offered.not_observed
+        self.client = Client(hears, profile.choices, "closed" in offered.answers)
         self.constants = setup.constants(offered)
         self.snapshot = empty_snapshot()
         self.world: World | None = None
@@ -324,8 +322,7 @@ def with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
     """Return the empty snapshot with the first snapshot's pools and rows, all of them free."""
     pools: dict[str, Any] = {}
     for name, pool in first["pools"].items():
-        total = pool["total"]
-        pools[name] = {**pool, "available": total, "evictable": 0, "protected": 0}
+        pools[name] = {**pool, "available": pool["total"], "evictable": 0, "protected": 0}
     rows = first["rows"]["total"]
     free: Any = range(rows)  # a driver may report any number
     return {**empty, "pools": pools, "rows": {"total": rows, "free": free, "used": {}}}

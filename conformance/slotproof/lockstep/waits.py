@@ -151,9 +151,8 @@ def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tup
     most_at_all = max(known, min(config.context_len, seen.snapshot["pools"][name]["total"]))
     size = config.page_size
     has = -(-slot["A"] // size) * size if slot else 0
-    least, most = (
-        -(-tokens // size) * size - has for tokens in (known, min(known + more, most_at_all))
-    )
+    ends = (known, min(known + more, most_at_all))
+    least, most = (-(-tokens // size) * size - has for tokens in ends)
     return min(least, at_once), min(most, at_once + more)
 
 

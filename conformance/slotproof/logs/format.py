@@ -54,8 +54,7 @@ class Header:
     @classmethod
     def of(cls, data: dict[str, Any]) -> Header:
         """Return the header in a validated line. Raises :class:`ValueError` with a brief reason."""
-        profile = data["profile"] or "reference"
-        if profile not in PROFILES:
+        if (profile := data["profile"] or "reference") not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
         config = EngineConfig.from_json(data["config"])
         records = frozenset(data.get("records", ("commands", "messages", "events")))

@@ -11,19 +11,11 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ty
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
+from slotproof.protocol import snapshot as views
 from slotproof.protocol.commands import Hidden, Tokens
 from slotproof.protocol.config import SOME
 from slotproof.protocol.messages import EngineName
 from slotproof.protocol.shapes import Count, Int, Ints, Name, Shape, Text, open_shape, shape
-from slotproof.protocol.snapshot import (
-    Answered,
-    Finish,
-    PoolFigures,
-    RowCounts,
-    Snapshot,
-    Used,
-    pools_of,
-)
 from slotproof.support import bounds
 
 VERSION = 3
@@ -86,21 +78,22 @@ _State = ("rows", "sessions", "slots", "requests")
 _WITH_STATE = (*_State, "tree", "checker", "content")
 
 
-class PoolLine(PoolFigures):
+class PoolLine(views.PoolFigures):
     free: NotRequired[Ints]
 
 
-class RowsLine(RowCounts):
-    used: NotRequired[Used]
+class RowsLine(views.RowCounts):
+    used: NotRequired[views.Used]
 
 
-_finish = get_type_hints(Finish, include_extras=True) | {"tokens": list[Int] | Hidden}
+_finish = get_type_hints(views.Finish, include_extras=True) | {"tokens": list[Int] | Hidden}
 _Finish: Any = open_shape(TypedDict("Finish", _finish))  # type: ignore[operator]
-_Message: Any = Annotated[Union[Answered, _Finish], Field(discriminator="type")]  # noqa: UP007
-_fields = get_type_hints(Snapshot, include_extras=True) | {
+_kind = Field(discriminator="type")
+_Message: Any = Annotated[Union[views.Answered, _Finish], _kind]  # noqa: UP007
+_fields = get_type_hints(views.Snapshot, include_extras=True) | {
     "iter": Required[Count],
     "messages": Annotated[list[_Message], FailFast(), Field(max_length=bounds.EVENTS)],
-    "pools": pools_of(shape(PoolLine)),
+    "pools": views.pools_of(shape(PoolLine)),
     "rows": shape(RowsLine),
 }
 SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]

@@ -180,8 +180,7 @@ class LogReferee(Referee):
     def _forget_answered(self) -> None:
         """Drop answered requests and closed sessions, as a log may record a server for months."""
         if "state" in self._shown:
-            gone = self.client.history.keys() - self.snapshot["sessions"].keys()
-            for sid in gone:
+            for sid in self.client.history.keys() - self.snapshot["sessions"].keys():
                 del self.client.history[sid]
         elif len(self._unheard) > _KEPT:
             self.hear({})

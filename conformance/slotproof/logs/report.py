@@ -77,8 +77,7 @@ def _compared(violation: Violation) -> dict[str, Any]:
     """Return the name and the recorded value of a variable that differs from the spec."""
     if violation.clause != "INV-STEP.state" or violation.variable is None:
         return {}
-    who = violation.session or violation.rid
-    field = " ".join(filter(None, (who, violation.variable)))
+    field = " ".join(filter(None, (violation.session or violation.rid, violation.variable)))
     return {"field": field, "seen": violation.engine}
 
 
@@ -99,8 +98,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         ("checker", "iterations", "the engine's own check"),
         ("content", "state", "KV content"),
     ):
-        left_out = seen[of] - seen[part]
-        if left_out and words not in missing:
+        if (left_out := seen[of] - seen[part]) and words not in missing:
             missing[words] = f"not recorded in {left_out} of {seen[of]} {of.removesuffix('s')}s"
     if seen["gaps"]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
@@ -163,7 +161,6 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         said = str(kind.violation)[: bounds.TEXT_CHARS]
         later.append(Later(kind.part, kind.at, kind.violation.clause, said, kind.times))
     before = shown.commands - len(shown.rows)
-    known = Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict))
     return Trace(
         engine=f"{header.engine} {header.version}".strip(),
         spec=header.engine,
@@ -174,7 +171,7 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         violations=shown.violations[: bounds.VIOLATIONS],
         chosen_profile=profile,
         ignored=tuple(sorted(verdict.coverage.ignored)),
-        recorded=known,
+        recorded=Recorded(shown.part, shown.at, before, tuple(later), not_observed(verdict)),
     )
 
 

@@ -140,9 +140,8 @@ def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progres
     if build.name == build.spec.text and build.spec.argument != identity.argument:
         build.name = identity.title  # the release in this environment was modified later
     build.engine = f"{identity.name} {identity.described}".strip()
-    build.keep = Folder(
-        build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
-    )
+    name = by_mark(f"{slug(build.name)}-seed{plan.seed}")
+    build.keep = Folder(build.folder / "traces", name, states=False)
     whole = replace(plan.of(engine.capabilities), distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)
@@ -154,9 +153,7 @@ def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progres
 
 def _across(build: Build, builds: list[Build]) -> None:
     """Replay the findings of the other builds on ``build``."""
-    missing = {
-        name: finding for name, finding in shortest(builds).items() if name not in build.findings
-    }
+    missing = {id_: one for id_, one in shortest(builds).items() if id_ not in build.findings}
     if not missing or build.problem or not build.engine:
         return
     with closing(build.spec.open()) as engine:
@@ -191,10 +188,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
     """Return the table so far: named findings first, then findings without a name."""
     ran = [build for build in builds if build.engine]
     named = [it for it in named if not ran or any(it.name in build.replayed for build in ran)]
-    rows = [
-        _row(builds, finding.name, f"{finding.clause}: {_sentence(finding.clause)}", finding.page)
-        for finding in named
-    ]
+    rows = [_row(builds, at.name, f"{at.clause}: {_sentence(at.clause)}", at.page) for at in named]
     rows += [
         _row(builds, name, _sentence(finding.mark.clause))
         for name, finding in shortest(builds).items()

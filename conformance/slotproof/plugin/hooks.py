@@ -97,8 +97,7 @@ def _started(config: pytest.Config) -> Any:
 def asked_for(config: pytest.Config) -> bool:
     """Return True if the command line names this suite by its package."""
     suite = {SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance"}
-    named = {arg.split("::")[0] for arg in config.args}
-    return bool(config.getoption("pyargs") and named & suite)
+    return bool(config.getoption("pyargs") and {arg.split("::")[0] for arg in config.args} & suite)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -79,9 +79,8 @@ class Summary:
         ]
         for name, planned in self.planned.items():
             if self.run[name] < planned:
-                lines.append(
-                    labelled("", f"{name}: {self.run[name]} of {planned} planned examples")
-                )
+                count = f"{self.run[name]} of {planned} planned examples"
+                lines.append(labelled("", f"{name}: {count}"))
         lines.append(labelled("transitions", f"{len(self.reached)} reached"))
         for line in (*lines, *left_out(self.passed, self.missing, self.by_choice)):
             terminalreporter.write_line(plain(line))

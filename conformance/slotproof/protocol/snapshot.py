@@ -230,8 +230,7 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     """
     if snapshot["pools"] and config.window and "swa" not in snapshot["pools"]:
         return "the configuration has a sliding window, but the pool “swa” is missing"
-    rows = snapshot["rows"]["total"]
-    if rows > bounds.ROWS_SHOWN:
+    if (rows := snapshot["rows"]["total"]) > bounds.ROWS_SHOWN:
         return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
     used = snapshot["rows"]["used"]
     views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]

@@ -88,8 +88,7 @@ def scrubbed(said: str) -> str:
 def harness_of(trace: Record) -> tuple[Family, Harness]:
     """Return the engine family and its harness for a trace. Raises :class:`NoForm`."""
     name = trace.spec.partition("==")[0]
-    harness = _HARNESSES.get(name)
-    if harness is None or trace.recorded is not None:
+    if (harness := _HARNESSES.get(name)) is None or trace.recorded is not None:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
         raise NoForm(f"only traces of {' and '.join(_HARNESSES)} have scripts; this one is of {of}")
     if (unlike := harness.unlike(trace)) is not None:

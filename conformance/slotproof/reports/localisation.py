@@ -53,10 +53,9 @@ class Suspects:
 
     def to_json(self) -> dict[str, Any]:
         """Return the suspects as JSON."""
-        names = {"transitions": self.events, "also": self.also}
         return {"why": self.why, "how": self.how} | {
             key: [{"event": event, "methods": self.made_by(event)} for event in events]
-            for key, events in names.items()
+            for key, events in {"transitions": self.events, "also": self.also}.items()
         }
 
 
@@ -133,7 +132,7 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             yield Suspects(f"{bad.clause}: {bad.detail}", "at", (bad.transition,))
     if stalls and events:
         yield Suspects("nothing changes any more", "every iteration repeats only", _names(events))
-    looks = (
+    for invariants, moves, why, how in (
         (
             {"INV-CONTENT.stamp"},
             _fills,
@@ -152,10 +151,8 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             "every length and count is right, but a page has the wrong owner",
             "one of these transitions took or released a wrong page or lock:",
         ),
-    )
-    for invariants, moves, why, how in looks:
-        moved = _names(filter(moves, events))
-        if moved and broken & invariants:
+    ):
+        if (moved := _names(filter(moves, events))) and broken & invariants:
             yield Suspects(why, how, moved)
 
 
@@ -194,7 +191,5 @@ def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:
-    named = (
-        " ".join(filter(None, (event["transition"], event.get("request")))) for event in events
-    )
-    return tuple(dict.fromkeys(named))
+    told = (" ".join(filter(None, (event["transition"], event.get("request")))) for event in events)
+    return tuple(dict.fromkeys(told))

@@ -161,8 +161,7 @@ def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Itera
         cells = [_cell(runs, index, now, before) for runs, index in groups]
         known = count(stretches[index] for index in now.owned)
         lost = sum(cell.count for cell in cells if cell.kind == LOST)
-        unknown = frame.pools.get(pool, {}).get("total", 0) // page_size - known - lost
-        if unknown > 0:
+        if (unknown := frame.pools.get(pool, {}).get("total", 0) // page_size - known - lost) > 0:
             cells.append(Cell("", unknown, LOST, (), changed=False))
         yield PageMap(cells, list(_holdings(holdings, stretches, now)))
         before = now
@@ -265,8 +264,7 @@ def _groups(
 def _cell(runs: list[Run], index: int, now: _Iteration, before: _Iteration | None) -> Cell:
     owners = now.owned.get(index, ())
     then = before.owned.get(index, ()) if before is not None else ()
-    locked = any(kind == PROTECTED for _, kind in owners)
-    readers = () if locked else now.read.get(index, ())
+    readers = () if any(kind == PROTECTED for _, kind in owners) else now.read.get(index, ())
     if len(owners) == 1:
         ((_, own),) = owners
         kind = STALE if readers else own

@@ -80,21 +80,18 @@ def markdown(view: View, path: str = "TRACE") -> str:
 
 def _rendered(template: str, view: View, again_of: str, **values: Any) -> str:
     trace = view.trace
-    return (
-        templates("reports")
-        .get_template(template)
-        .render(
-            values,
-            view=view,
-            trace=trace,
-            recorded=trace.recorded,
-            sentences=sentences,
-            text=text,
-            suspects=suspects(view),
-            terms=TERMS,
-            again=text.again(trace, again_of),
-            test="" if trace.recorded else scripted.render(trace),
-        )
+    page = templates("reports").get_template(template)
+    return page.render(
+        values,
+        view=view,
+        trace=trace,
+        recorded=trace.recorded,
+        sentences=sentences,
+        text=text,
+        suspects=suspects(view),
+        terms=TERMS,
+        again=text.again(trace, again_of),
+        test="" if trace.recorded else scripted.render(trace),
     )
 
 

@@ -135,14 +135,12 @@ class Scenario:
         reference engine or a mutant. Raises :class:`EngineUnusable`.
         """
         __tracebackhide__ = True
-        engine = os.environ.get(ENGINE)
-        if not engine and not is_ours(found_on):
+        if not (engine := os.environ.get(ENGINE)) and not is_ours(found_on):
             raise EngineUnusable(
                 f"this trace was found on {found_on!r}, which a test does not start by itself: "
                 f"set {ENGINE}={plain(shlex.quote(found_on))}, or set it to another engine"
             )
-        text = engine or found_on
-        return cls(text, config, seed=seed, profile=profile, patches=patches)
+        return cls(engine or found_on, config, seed=seed, profile=profile, patches=patches)
 
     def __enter__(self) -> Scenario:
         return self
@@ -166,8 +164,7 @@ class Scenario:
             shares = row.frames[-1].shares
             figures = {name: {**pool, **shares.get(name, {})} for name, pool in row.pools.items()}
         told = [message for seen in entry.observations for message in seen.snapshot["messages"]]
-        number = len(self.happened) + 1
-        happened = Happened(number, row, told, entry.violations, figures, before)
+        happened = Happened(len(self.happened) + 1, row, told, entry.violations, figures, before)
         self.happened.append(happened)
         if happened.violations and self.raises:
             raise Violated(happened)

@@ -103,8 +103,7 @@ def whose(view: View) -> list[str]:
     for pool, page_map in last.maps.items():
         alike: dict[object, list[Cell]] = {}
         for cell in page_map.wrong if page_map is not None and last.ran else ():
-            history = (*_lives(cell, pool, view.steps), cell.readers)
-            alike.setdefault(history, []).append(cell)
+            alike.setdefault((*_lives(cell, pool, view.steps), cell.readers), []).append(cell)
         of = f" of the {pool} pool" if len(last.maps) > 1 else ""
         lines += [_history_of(cells, of, pool, view) for cells in alike.values()]
     return lines

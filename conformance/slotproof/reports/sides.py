@@ -41,8 +41,7 @@ class Difference:
 
 def recorded(trace: Trace) -> Side:
     """Return the results recorded in the trace itself."""
-    last = len(trace.rows) - 1
-    broken = {last: trace.violations} if trace.violations else {}
+    broken = {len(trace.rows) - 1: trace.violations} if trace.violations else {}
     return Side(trace.identity.title, trace.rows, broken)
 
 

@@ -41,25 +41,22 @@ def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -
     'mine 1, 1 command, nothing violated'
     """
     first = trace.violations[0] if trace.violations else None
-    return (
-        templates("reports")
-        .get_template("counterexample.txt.jinja")
-        .render(
-            trace=trace,
-            recorded=trace.recorded,
-            first=first,
-            crashed_at=crashed_at(trace, first) if first else "",
-            sentence=sentence(first) if first else "",
-            in_all=in_all(trace),
-            table=table(trace.rows, trace.recorded.before if trace.recorded else 0),
-            violations=causes_first(trace.violations),
-            as_if=as_if(trace),
-            suspects=suspects(View(trace)) if first else (),
-            again=again(trace, path, spec),
-            commands=commands,
-            last_said=last_said,
-            LATER=LATER,
-        )
+    template = templates("reports").get_template("counterexample.txt.jinja")
+    return template.render(
+        trace=trace,
+        recorded=trace.recorded,
+        first=first,
+        crashed_at=crashed_at(trace, first) if first else "",
+        sentence=sentence(first) if first else "",
+        in_all=in_all(trace),
+        table=table(trace.rows, trace.recorded.before if trace.recorded else 0),
+        violations=causes_first(trace.violations),
+        as_if=as_if(trace),
+        suspects=suspects(View(trace)) if first else (),
+        again=again(trace, path, spec),
+        commands=commands,
+        last_said=last_said,
+        LATER=LATER,
     )
 
 

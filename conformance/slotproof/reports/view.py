@@ -210,11 +210,8 @@ class View:
 
 def _writes(violation: Violation, names: list[str]) -> bool:
     """Return True if the violation's transition writes the variable, and alone if it is a count."""
-    moves = {
-        name
-        for name in names
-        if name in TRANSITIONS and violation.variable in TRANSITIONS[name].full_effect
-    }
+    specs = [TRANSITIONS[name] for name in names if name in TRANSITIONS]
+    moves = {spec.id for spec in specs if violation.variable in spec.full_effect}
     if violation.variable in FIGURES:
         return moves == {violation.transition}
     return violation.transition in moves

@@ -334,7 +334,6 @@ def guard_words(transition: str | None, conjunct: str) -> str:
     >>> guard_words("T-SUBMIT", "idle")
     'no turn of the session is in flight'
     """
-    known = TRANSITIONS.get(transition or "")
-    if known is None or conjunct not in known.full_guard:
+    if (known := TRANSITIONS.get(transition or "")) is None or conjunct not in known.full_guard:
         return ""
     return GUARDS.get(f"{conjunct} {transition}") or GUARDS[conjunct]

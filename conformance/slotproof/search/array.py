@@ -57,8 +57,7 @@ def _whole_pages(tokens: int, page_size: int) -> int:
 
 
 def context_len(page_size: int, pool: str) -> int:
-    tokens = 48 if pool == "roomy" else 32
-    return max(tokens, 3 * page_size)
+    return max(48 if pool == "roomy" else 32, 3 * page_size)
 
 
 def total_tokens(page_size: int, pool: str, max_running: int) -> int:
@@ -133,9 +132,7 @@ class Array:
     def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
         """Return how many tuples of ``size`` levels the rows ``names`` have, and how many exist."""
         several = [name for name, every in self.levels.items() if len(every) > 1]
-        tables = [
-            _table(test, self.levels) for engine in self.offered for test in constraints(engine)
-        ]
+        tables = [_table(test, self.levels) for of in self.offered for test in constraints(of)]
         ran = [self.rows[name] for name in names]
         possible = covered = 0
         for features in combinations(several, size):
@@ -172,12 +169,9 @@ def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
     made = levels(offered[0])
     for other in offered[1:]:
         theirs = levels(other)
-        both = {
-            n: tuple(x for x in every if x in theirs.get(n, every)) for n, every in made.items()
-        }
+        both = {n: tuple(x for x in all_ if x in theirs.get(n, all_)) for n, all_ in made.items()}
         made = {name: every or made[name] for name, every in both.items()}
-    every = [row for row in _rows(made, offered, strength) if not _refused(row, offered)]
-    if not every:
+    if not (every := [row for row in _rows(made, offered, strength) if not _refused(row, offered)]):
         who = "these builds share" if len(offered) > 1 else "the engine can take"
         raise BadConfig(f"{who} no configuration: name configurations with --config")
     width = max(2, len(str(len(every))))
@@ -197,16 +191,14 @@ def config_of(row: Row) -> EngineConfig:
     sizes = {name: make(*map(row.get, _needs(make))) for name, make in FIELDS.items()}
     named = {name: row[name] for name in FIELDS.keys() - FEATURES.keys() if name in row}
     if context := named.get("context_len"):
-        whole = _whole_pages(context, row["page_size"])
-        sizes["total_tokens"] = max(sizes["total_tokens"], whole)
+        sizes["total_tokens"] = max(sizes["total_tokens"], _whole_pages(context, row["page_size"]))
     return EngineConfig.from_json(made | ways | sizes | named)
 
 
 def levels(offered: Capabilities) -> dict[str, Levels]:
     """Return the levels of each feature offered by an engine."""
     made = dict(FEATURES)
-    sizes = sorted(offered.page_sizes)
-    made["page_size"] = _some(made["page_size"], sizes)
+    made["page_size"] = _some(made["page_size"], sorted(offered.page_sizes))
     if "swa" not in offered.pools:
         made["window"], made["swa_pool"] = (0,), ("none",)
     able = {name: offered.config.get(name, [False]) or [False, True] for name in WAYS}
@@ -274,11 +266,8 @@ def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength:
     several = {name: every for name, every in made.items() if len(every) > 1}
     if len(several) < 2:
         return [first | {name: level} for name in several for level in several[name]] or [first]
-    conditions = [
-        _condition(test, needs, first, several)
-        for engine in offered
-        for test, needs in constraints(engine)
-    ]
+    tests = [test for engine in offered for test in constraints(engine)]
+    conditions = [_condition(*test, first, several) for test in tests]
     together = [name for name in TOGETHER if name in several]
     generated = Controller(
         several,

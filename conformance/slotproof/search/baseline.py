@@ -99,14 +99,8 @@ class Group:
         return self.reason.strip() in ("", TO_EXPLAIN)
 
     def to_json(self) -> dict[str, Any]:
-        fields = {
-            "name": self.name,
-            "engine": self.engine,
-            "reason": self.reason,
-            "seen_as": list(self.seen_as),
-            "traces": list(self.traces),
-        }
-        return {name: value for name, value in fields.items() if value}
+        names = ("name", "engine", "reason", "seen_as", "traces")
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -142,19 +136,13 @@ class Baseline:
 
     def with_seen(self, name: str, ids: Iterable[str], traces: Iterable[str] = ()) -> Baseline:
         """Return a baseline with these identities and traces added to the group ``name``."""
-        return replace(
-            self,
-            groups=tuple(
-                replace(
-                    group,
-                    seen_as=tuple(dict.fromkeys((*group.seen_as, *ids))),
-                    traces=tuple(dict.fromkeys((*group.traces, *traces))),
-                )
-                if group.name == name
-                else group
-                for group in self.groups
-            ),
-        )
+        groups = [*self.groups]
+        for index, group in enumerate(groups):
+            if group.name == name:
+                seen = tuple(dict.fromkeys((*group.seen_as, *ids)))
+                files = tuple(dict.fromkeys((*group.traces, *traces)))
+                groups[index] = replace(group, seen_as=seen, traces=files)
+        return replace(self, groups=tuple(groups))
 
     def with_new(self, cause: str, engine: str) -> Baseline:
         """Return a baseline with an empty group added for a cause. The team adds the reason."""
@@ -192,8 +180,7 @@ def load(path: Path) -> Baseline:
         where = f"{path}, entry {number}"
         names = tuple(fields.get("seen_as", ()))
         for name in names:
-            clause = name.partition("@")[0]
-            if clause not in clauses():
+            if (clause := name.partition("@")[0]) not in clauses():
                 raise BadBaseline(f"{where}: there is no clause {clause!r}")
         traces = tuple(fields.get("traces", ()))
         for trace in traces:

@@ -124,16 +124,13 @@ class Collected:
 
     def saw(self, finding: Finding) -> bool:
         """Store a finding before it is shrunk. Return True if its identity is new."""
-        new = finding.id not in self.found and finding.id not in self.pending
-        if new:
+        if new := finding.id not in self.found and finding.id not in self.pending:
             self.pending[finding.id] = finding
         return new
 
     def shorter(self, small: Finding) -> None:
         """Replace a pending finding by its shrunk form, before the round ends."""
-        self.pending = {
-            name: old for name, old in self.pending.items() if _example(old) != _example(small)
-        }
+        self.pending = {k: v for k, v in self.pending.items() if _example(v) != _example(small)}
         if small.id not in self.found and small.id not in self.accepted:
             self.pending[small.id] = small
 
@@ -283,14 +280,12 @@ class Campaign:
 
     def out_of_time(self) -> bool:
         """Return True if the time ended before the planned examples were run."""
-        planned = self.plan.examples is not None
-        return planned and self.clock.over() and not self.schedule.done
+        return self.plan.examples is not None and self.clock.over() and not self.schedule.done
 
     def rounds(self) -> None:
         """Run rounds, or single batches up to the first finding if the plan limits findings."""
         while not (self.schedule.done or self.stop()):
-            whole = self.few or self.below()
-            self.until = self.clock.end if whole else self.clock.share(SEARCHING)
+            self.until = self.clock.end if self.few or self.below() else self.clock.share(SEARCHING)
             batches = self.schedule.deal(self.until, self.workers.jobs)
             for group in [[batch] for batch in batches] if self.few else [batches]:
                 rests = self.round(group)
@@ -325,10 +320,8 @@ class Campaign:
         outcome.configs += [batch.name for batch in batches if batch.name not in outcome.configs]
         known = tuple(self.findings.known)
         batches = [replace(batch, first=outcome.run[batch.name] - batch.done) for batch in batches]
-        tasks = [
-            Search(self.plan, batch, self.blanks[batch.name], known, self.accepted, self.few)
-            for batch in batches
-        ]
+        more = known, self.accepted, self.few
+        tasks = [Search(self.plan, batch, self.blanks[batch.name], *more) for batch in batches]
         count, total = outcome.examples, sum(self.schedule.planned.values())
 
         def event(number: int, what: Finding | int) -> None:

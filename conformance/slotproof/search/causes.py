@@ -87,8 +87,7 @@ def _cause(
         plainest.setdefault(finding.id, finding)
     members = tuple(plainest.values())
     first = members[0]
-    patch = removed.get(first.id, "")
-    if patch:
+    if patch := removed.get(first.id, ""):
         return Cause(patch, words.get(patch, ""), members, patch)
     if method:
         why = f"the build's Python files differ from the base's only in {method}"

@@ -68,9 +68,8 @@ def _work(
     different slotproof or build."""
     ray, (call, number), asked = importlib.import_module("ray"), place, [time.monotonic(), False]
     engine = Mine.opened(spec)
-    for what, has, wanted in zip(
-        ("slotproof", "engine"), (digest(), built(engine).title), own, strict=True
-    ):
+    names, local = ("slotproof", "engine"), (digest(), built(engine).title)
+    for what, has, wanted in zip(names, local, own, strict=True):
         if has != wanted:
             raise EngineUnusable(
                 f"a worker of the cluster has another {what} than this machine: {has}, not {wanted}"

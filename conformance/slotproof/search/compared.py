@@ -60,9 +60,7 @@ def parts(spec: EngineSpec, base: EngineSpec | None, plan: Plan, chosen: bool) -
         examples = None if plan.examples is None else max(1, round(of * plan.examples))
         return replace(plan, seconds=seconds, examples=examples, floor=of == BEHIND)
 
-    patched = [
-        build and replace(build, patches=patches_for(build.text, [ALL])) for build in (spec, base)
-    ]
+    patched = [of and replace(of, patches=patches_for(of.text, [ALL])) for of in (spec, base)]
     assert patched[0] is not None
     return [
         Part("patched", patched[0], patched[1], share(BEHIND), BEHIND),

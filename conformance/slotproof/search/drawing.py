@@ -106,13 +106,11 @@ class Prompt(NamedTuple):
         if self.how is None or not texts:
             return family(self.family, self.length)
         fit = following(past, texts)
-        text = (fit or texts)[-1 - self.how.back % len(fit or texts)].tokens[
-            len(past) if fit else 0 :
-        ]
+        known = fit or texts
+        text = known[-1 - self.how.back % len(known)].tokens[len(past) if fit else 0 :]
         page = config.page_size
         start = len(past) % page if fit else 0  # Page boundaries count from the start of ``past``.
-        pages = self.how.pages % (len(text) // page + 1)
-        cut = max(0, pages * page + self.how.past - start)
+        cut = max(0, self.how.pages % (len(text) // page + 1) * page + self.how.past - start)
         if cut >= len(text) or self.how.then == "family":
             return text[:cut] + family(self.family, self.length)
         rest = text[cut:]
@@ -216,9 +214,8 @@ repeats = builds(
     Again, integers(0, 3), integers(0, 5), integers(1, 240), sampled_from(["", "before", "after"])
 )
 sessions = sampled_from(SESSIONS)
-chosen = sampled_from(
-    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
-)
+opened = (True, True, True, False)
+chosen = sampled_from([Chosen(session, is_open) for session in SESSIONS for is_open in opened])
 families = integers(0, FAMILIES - 1)
 new_tokens = one_of(integers(1, 6), integers(0, 12))
 draft_sizes = tuples(integers(1, 12), integers(0, 6))

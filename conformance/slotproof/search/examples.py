@@ -187,8 +187,7 @@ class _Examples:
         self.result.shown[identity.id] += 1
         if self.recognised(trace, identity):
             return False
-        number = self.batch.first + self.batch.done + 1
-        finding = Finding(identity, trace, number, self.before)
+        finding = Finding(identity, trace, self.batch.first + self.batch.done + 1, self.before)
         self.result.findings.append(finding)
         self.tell(finding)
         return self.task.first

@@ -169,8 +169,7 @@ class Finding:
         """Sort key: memory clauses before step clauses, then short traces before long traces."""
         order = list(INVARIANTS)
         invariant = self.trace.violations[0].invariant
-        place = order.index(invariant) if invariant in order else len(order)
-        return place, len(self.trace.rows)
+        return order.index(invariant) if invariant in order else len(order), len(self.trace.rows)
 
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
@@ -183,8 +182,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         for broken in entry.violations
         if broken.transition and (broken.conjunct == "guard" or broken.invariant in _STEPS)
     )
-    exact = violation.transition or next(culprits, None)
-    if exact:
+    if exact := violation.transition or next(culprits, None):
         transitions: tuple[str, ...] = (exact if exact in TRANSITIONS else "event",)
     else:
         events = [event for event in entry.events if event[0] in TRANSITIONS]
@@ -196,8 +194,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         transitions = tuple(dict.fromkeys(own or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else violation.pins or ""
-    command = str(entry.command["do"])
-    return Mark(violation.clause, transitions, command, what, certain=bool(exact))
+    return Mark(violation.clause, transitions, str(entry.command["do"]), what, certain=bool(exact))
 
 
 def _words(message: str) -> str:

@@ -121,16 +121,12 @@ class Gate:
 
     def _again(self, group: Group, file: str, trace: Trace, accepted: set[str]) -> Replayed:
         was = trace.violations[0].clause
-        reason = self.engine.capabilities.lacks(trace.config, trace.commands)
-        if reason is not None:
+        if (reason := self.engine.capabilities.lacks(trace.config, trace.commands)) is not None:
             return Replayed(group, file, NOT_TRIED, was, f"the engine {reason}")
-        missing = sorted({*trace.patches} - {*self.engine.capabilities.patches})
-        if missing:
-            return Replayed(
-                group, file, NOT_TRIED, was, f"the trace needs --patch {' --patch '.join(missing)}"
-            )
-        seen = self._seen(trace)
-        if seen is None:
+        if missing := sorted({*trace.patches} - {*self.engine.capabilities.patches}):
+            why = f"the trace needs --patch {' --patch '.join(missing)}"
+            return Replayed(group, file, NOT_TRIED, was, why)
+        if (seen := self._seen(trace)) is None:
             masked = self.engine.capabilities.patches and not trace.patches
             return Replayed(group, file, PATCHED if masked else FIXED, was)
         broken = [violation.clause for violation in seen.trace.violations]
@@ -138,8 +134,7 @@ class Gate:
         same_place = len(seen.trace.rows) == len(trace.rows)
         # Another clause or another command is no evidence of the group's bug.
         if was in broken and same_place and not new:
-            made = symptoms(seen.trace, seen.mark)
-            return Replayed(group, file, STILL_THERE, was, seen.id, made)
+            return Replayed(group, file, STILL_THERE, was, seen.id, symptoms(seen.trace, seen.mark))
         detail = f"the replay breaks {', '.join(dict.fromkeys(new or broken))} now"
         if not same_place:
             detail += f", at command {len(seen.trace.rows)} of {len(trace.rows)}"
@@ -149,8 +144,7 @@ class Gate:
         """Replay a trace, or ``commands`` in its place. Return the finding reached, or None."""
         wanted = trace.commands if commands is None else commands
         referee = play(self.engine, trace.setup, wanted, trace.passes)
-        broken = referee.log[-1].violations if referee.log else []
-        if not broken:
+        if not (broken := referee.log[-1].violations if referee.log else []):
             return None
         recorded = {violation.clause for violation in trace.violations[:1]}
         leading = lead(broken)
@@ -186,8 +180,7 @@ class Gate:
         bare = {name for group in self.groups if self.bare(group) for name in group.seen_as}
         bugs = []
         for group in self.groups:
-            causes = tuple(self.causes(group))
-            if causes:
+            if causes := tuple(self.causes(group)):
                 ids = frozenset((*group.seen_as, *(cause.mark.id for cause in causes)))
                 bugs.append(Bug(ids, causes))
         return AcceptedFindings(frozenset(bare), tuple(bugs))
@@ -203,9 +196,7 @@ class Gate:
             listed = self.bare(group) or (finding.mark.what and self.causes(group))
             if listed and group.lists(finding.mark):
                 return Judged(finding, group, f"the group lists {finding.id}")
-        observed = symptoms(finding.trace, finding.mark)
-        match = self._group_of(observed)
-        if match is not None:
+        if (match := self._group_of(symptoms(finding.trace, finding.mark))) is not None:
             return Judged(finding, *match)
         if finding.trace.minimal and not interrupts.arrived():
             match = self._sooner(finding.trace)
@@ -248,8 +239,7 @@ class Gate:
 
     def _group_of(self, observed: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:
-            why = same(observed, self.causes(group))
-            if why is not None:
+            if (why := same(observed, self.causes(group))) is not None:
                 return group, why
         return None
 
@@ -258,8 +248,7 @@ class Gate:
         every = [*slower(trace.commands)]
         for number, commands in enumerate(every):
             self.tell("replaying more slowly", number, len(every))
-            first = self._seen(trace, commands)
-            if first is None:
+            if (first := self._seen(trace, commands)) is None:
                 continue
             made = symptoms(first.trace, first.mark)
             match = self._group_of(replace(made, minimal=True))

@@ -151,8 +151,7 @@ class Run:
         if problem := self.head.subject.capabilities.senseless():
             raise ValueError(problem)
         memory = Remembering(self)
-        told = Campaign(self.head.subject, self.head.plan, memory, clock=_Told(memory))
-        outcome = told.run()
+        outcome = Campaign(self.head.subject, self.head.plan, memory, clock=_Told(memory)).run()
         outcome.seconds, outcome.out_of_time = self.taken, False
         outcome.interrupted = self.end is None
         if self.end is not None:
@@ -191,11 +190,9 @@ class Remembering:
                 for what in told:
                     event(number, what)
                 done(number, results[number])
-        due = {number: task for number, task in enumerate(tasks) if number not in results}
-        if due:
+        if due := {number: task for number, task in enumerate(tasks) if number not in results}:
             self.memory = False
-            new = self._run(due, event, stop, done)
-            results |= dict(zip(due, new, strict=True))
+            results |= dict(zip(due, self._run(due, event, stop, done), strict=True))
         return [results[number] for number in range(len(tasks))]
 
     def _run(self, due: dict[int, Task[R]], event: Event, stop: Stop, done: Done) -> list[Any]:

@@ -58,8 +58,7 @@ def merged(runs: Sequence[Run]) -> tuple[Outcome, Plan, list[list[Point]]]:
             if getattr(first.head, what) != getattr(other.head, what):
                 raise BadJournal(f"the journals are of different searches: {what} differs")
     seeds = [run.head.seed for run in runs]
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None:
+    if (twice := next((seed for seed in seeds if seeds.count(seed) > 1), None)) is not None:
         raise BadJournal(f"two journals have the seed {twice}: their examples are the same")
     plans = [run.head.plan for run in runs]
     configs = {name: config for plan in plans for name, config in plan.configs.items()}
@@ -126,28 +125,25 @@ def render(
     a cause, by the cause's name."""
     traces = {finding.id: _link(where(finding), folder) for finding in outcome.findings}
     open_ = sum(run.end is None for run in runs)
-    return (
-        templates("search")
-        .get_template("page.html.jinja")
-        .render(
-            runs=runs,
-            title=outcome.engine,
-            release=sources.release(),
-            ended=f"{open_} of {len(runs)} searches unfinished" if open_ else "All finished",
-            written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-            outcome=outcome,
-            charts=[*charts(points)],
-            new=[cause for cause in causes if cause.name not in reasons],
-            known=[cause for cause in causes if cause.name in reasons],
-            reasons=reasons,
-            traces=traces,
-            sure=[*left(outcome, points)],
-            never=summary["transitions"]["never"],
-            unseen=runs[0].head.subject.capabilities.unseen,
-            duration=duration,
-            width=WIDTH,
-            height=HEIGHT,
-        )
+    template = templates("search").get_template("page.html.jinja")
+    return template.render(
+        runs=runs,
+        title=outcome.engine,
+        release=sources.release(),
+        ended=f"{open_} of {len(runs)} searches unfinished" if open_ else "All finished",
+        written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        outcome=outcome,
+        charts=[*charts(points)],
+        new=[cause for cause in causes if cause.name not in reasons],
+        known=[cause for cause in causes if cause.name in reasons],
+        reasons=reasons,
+        traces=traces,
+        sure=[*left(outcome, points)],
+        never=summary["transitions"]["never"],
+        unseen=runs[0].head.subject.capabilities.unseen,
+        duration=duration,
+        width=WIDTH,
+        height=HEIGHT,
     )
 
 
@@ -173,10 +169,9 @@ def _chart(title: str, runs: Sequence[Sequence[Point]], value: Callable[[Point],
 
     def line(points: Sequence[Point]) -> str:
         few = [*points[:: max(1, len(points) // POINTS)], *points[-1:]]
-        places = [(0.0, 0), *((point.seconds, value(point)) for point in few)]
         return " ".join(
             f"{_EDGE + across * at / until:.1f},{floor - up * height / most:.1f}"
-            for at, height in places
+            for at, height in [(0.0, 0), *((point.seconds, value(point)) for point in few)]
         )
 
     return Chart(title, f"{most:,}", [line(points) for points in runs], duration(until))

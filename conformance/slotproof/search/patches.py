@@ -100,11 +100,8 @@ class Trials:
             group = [name for name, code in codes.items() if code >> bit & 1]
             pattern.update(dict.fromkeys(shows(group, findings), 1 << bit))
         for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
-            may = [
-                finding
-                for finding in findings
-                if finding.id not in result and not codes[name] & ~pattern[id(finding)]
-            ]
+            left = [finding for finding in findings if finding.id not in result]
+            may = [finding for finding in left if not codes[name] & ~pattern[id(finding)]]
             shown = shows([name], may) if may else set()
             result |= {finding.id: name for finding in may if id(finding) in shown}
 
@@ -112,9 +109,7 @@ class Trials:
         """Return the ``id`` of each finding caused by the bug of a patch."""
         try:
             alone = self._alone([patch], findings)
-            return alone | self._without(
-                [patch], [finding for finding in findings if id(finding) not in alone]
-            )
+            return alone | self._without([patch], [one for one in findings if id(one) not in alone])
         except (EngineUnusable, EngineFailed, OutOfTime) as problem:
             self._gave_up(problem)
             return set()
@@ -124,8 +119,7 @@ class Trials:
     ) -> set[int]:
         """Return the ``id`` of each finding whose clause is violated with only these known bugs
         unpatched. ``same``: its transition must recur, too."""
-        patches = [patch for patch in self.offered if patch not in bugs]
-        identities = self._marks(patches, findings)
+        identities = self._marks([patch for patch in self.offered if patch not in bugs], findings)
         return {
             id(finding)
             for finding, marks in identities
@@ -165,7 +159,6 @@ def _longer(finding: Finding) -> Finding:
     def more(row: Row) -> Row:
         if row.command.get("rid") != rid or row.command["do"] != "submit":
             return row
-        new = row.command["max_new"] + 2 * trace.config.page_size
-        return Row({**row.command, "max_new": new})
+        return Row({**row.command, "max_new": row.command["max_new"] + 2 * trace.config.page_size})
 
     return replace(finding, trace=replace(trace, rows=[more(row) for row in trace.rows]))

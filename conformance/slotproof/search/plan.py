@@ -87,10 +87,8 @@ class Plan:
             for engine in offered if by_hand(name) else ():
                 if reason := engine.refuses(config):
                     sizes = ", ".join(map(str, engine.page_sizes))
-                    offers = ", ".join(
-                        ["page sizes " + sizes, *sorted(engine.config.keys() & LATER)]
-                    )
-                    raise BadConfig(f"{name}: {reason}; the engine offers {offers}")
+                    listed = ["page sizes " + sizes, *sorted(engine.config.keys() & LATER)]
+                    raise BadConfig(f"{name}: {reason}; the engine offers {', '.join(listed)}")
         if self.configs and not self.numbered:
             return self
         made = array(offered, self.strength)
@@ -172,11 +170,8 @@ class Schedule:
             due, self._next = self._next or [], next(self._batches, None)
         self._waiting = []
         now, count = time.monotonic(), math.ceil(len(due) / jobs)
-        shares = [(index // jobs + 1) / count for index in range(len(due))]
-        return [
-            replace(batch, until=now + share * (until - now))
-            for batch, share in zip(due, shares, strict=True)
-        ]
+        ends = [now + (index // jobs + 1) / count * (until - now) for index in range(len(due))]
+        return [replace(batch, until=end) for batch, end in zip(due, ends, strict=True)]
 
     def cut(self, batch: ExampleBatch) -> None:
         """Record a batch cut short. It resumes after all batches of the round had their share."""
@@ -209,8 +204,7 @@ def _batches(names: list[str], planned: dict[str, int]) -> Iterator[list[Example
     while any(left.values()):
         batches = []
         for name in names:
-            rest = left[name] - share
-            examples = share if rest >= LEAST else int(left[name])
+            examples = share if left[name] - share >= LEAST else int(left[name])
             left[name] -= examples
             if examples:
                 batches.append(ExampleBatch(name, index, 0, examples))

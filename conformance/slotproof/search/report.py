@@ -71,10 +71,8 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(outcome, coverage, capabilities, able)
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
-    missing = chain(
-        _cut(outcome), _too_little(outcome, plan), _unmet(outcome, configs.values(), never)
-    )
-    unearned = next(missing, None)
+    lacks = (_cut(outcome), _too_little(outcome, plan), _unmet(outcome, configs.values(), never))
+    unearned = next(chain(*lacks), None)
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -141,11 +139,9 @@ def _configurations(report: dict[str, Any]) -> Iterator[str]:
         return
     shares = [f"{had} of {all_} {name}" for name in NAMES.values() for had, all_ in [array[name]]]
     yield labelled("configurations", f"{len(names)}, with {', '.join(shares)} of feature levels")
-    fixed = [f"{name} {level}" for name, level in array["fixed"].items() if level]
-    if fixed:
+    if fixed := [f"{name} {level}" for name, level in array["fixed"].items() if level]:
         yield labelled("", f"the engine offers only {', '.join(fixed)}")
-    never = [name for name, level in array["fixed"].items() if not level]
-    if never:
+    if never := [name for name, level in array["fixed"].items() if not level]:
         yield labelled("", f"the engine does not offer {', '.join(never)}")
 
 
@@ -283,10 +279,7 @@ def missing(
             continue
         run, spent = outcome.run, outcome.spent
         mean = spent.total() / max(1, outcome.examples)
-        cost = [
-            (FLOOR - run[name]) * spent[name] / run[name] if run[name] else FLOOR * mean
-            for name in names
-        ]
+        cost = [(FLOOR - run[n]) * spent[n] / run[n] if run[n] else FLOOR * mean for n in names]
         times = 1 + sum(cost) / max(1, spent.total())
         if never or why:
             wanted, sure = max(wanted, EXAMPLES, 2 * outcome.examples), "may be"
@@ -454,12 +447,11 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     exhibit = EXHIBITS.get(name) if engine == "reference" else None
     taken = sum(len(row.transitions) for row in trace.rows)
     clients = {row.command.get("session") for row in trace.rows if row.command["do"] == "submit"}
-    stated = any(INVARIANTS[violation.invariant].conjuncts for violation in trace.violations)
     if (
         exhibit is None
         or exhibit.page_size != trace.config.page_size
         or len(clients) != 1
-        or not stated
+        or not any(INVARIANTS[violation.invariant].conjuncts for violation in trace.violations)
         or taken < exhibit.depth
     ):
         return None

@@ -67,8 +67,7 @@ def machine_for(
 
         def draft(self, allocate: int, commit: int) -> None:
             allocate, commit = min(allocate, width * topk), min(commit, width)
-            rid = self.sent[-1]
-            self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
+            self.do({"do": "draft", "rid": self.sent[-1], "allocate": allocate, "commit": commit})
 
         @rule(session=drawing.sessions)
         def open(self, session: str) -> None:

@@ -104,10 +104,8 @@ class Sender:
 
     def past(self, session: str | None) -> list[int]:
         """Return the tokens of a session's answered turns."""
-        if (
-            self.referee is None
-            or {"do": "close", "session": session} in self.referee.client.unread
-        ):
+        close = {"do": "close", "session": session}
+        if self.referee is None or close in self.referee.client.unread:
             return []
         said = self.referee.client.history.get(session or "")
         return said if isinstance(said, list) else []

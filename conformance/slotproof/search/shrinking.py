@@ -53,10 +53,7 @@ class Shrink:
     @property
     def key(self) -> str:
         """Name unique among the tasks of a search."""
-        seen = (
-            f"{finding.trace.config_name} {finding.first} {len(finding.trace.rows)}"
-            for finding in self.findings
-        )
+        seen = (f"{of.trace.config_name} {of.first} {len(of.trace.rows)}" for of in self.findings)
         return f"{self.findings[0].mark.clause}, {self.plan.shrink}: {', '.join(seen)}"
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Shrunk:
@@ -146,8 +143,7 @@ class _Shrinking:
             raise Spent
         log = self.again(commands, self.ignored).log
         broken = log[-1].violations if log else []
-        hung = any(violation.clause == "INV-ALIVE.hang" for violation in broken)
-        cost = HANG if hung else 1
+        cost = HANG if any(violation.clause == "INV-ALIVE.hang" for violation in broken) else 1
         self.left -= cost
         return log if self.found(log) is not None else None
 
@@ -211,8 +207,7 @@ class _Lowering:
 
     def kept(self, candidate: list[Command]) -> bool:
         """Store a smaller candidate that shows the finding as the best so far, and return True."""
-        key = repr(candidate)
-        if key in self.failed:
+        if (key := repr(candidate)) in self.failed:
             return False
         if (log := self.shown(candidate)) is not None:
             done = [entry.command for entry in log]
@@ -292,7 +287,5 @@ def _simpler(command: Command) -> Iterator[Command]:
             for length in dict.fromkeys((least, 1, len(value) // 2, len(value) - 1)):
                 if least <= length < len(value):
                     yield {**command, name: value[:length]}
-            if name == "tokens":
-                plain = list(range(1, len(value) + 1))
-                if plain != value:
-                    yield {**command, name: plain}
+            if name == "tokens" and (plain := list(range(1, len(value) + 1))) != value:
+                yield {**command, name: plain}

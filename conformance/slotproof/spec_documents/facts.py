@@ -80,10 +80,7 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
     >>> {"SGLang 0.5.23", "vLLM 0.33.0", "the reference engine"} <= made_in(["T-MATCH"]).keys()
     True
     """
-    engines = {
-        f"{family.title} {newest(name)}": f"{name} {newest(name)}"
-        for name, family in FAMILIES.items()
-    }
+    engines = {f"{of.title} {newest(id_)}": f"{id_} {newest(id_)}" for id_, of in FAMILIES.items()}
     made = {}
     for title, engine in {**engines, "the reference engine": "reference"}.items():
         table = methods_of(engine)
@@ -120,10 +117,8 @@ def touched(transition: Transition) -> dict[bool, list[str]]:
     ['INV-INFLIGHT', 'INV-COVER']
     """
     proved = [inv for inv in INVARIANTS.values() if inv.conjuncts and inv.kind is not Kind.HARNESS]
-    return {
-        says: [inv.id for inv in proved if touches(transition, inv) is says]
-        for says in (True, False)
-    }
+    found = [(touches(transition, inv), inv.id) for inv in proved]
+    return {says: [id_ for holds, id_ in found if holds is says] for says in (True, False)}
 
 
 def readers(choice: str) -> list[str]:
@@ -143,8 +138,7 @@ def readers(choice: str) -> list[str]:
 def deciding_choice(transition: Transition) -> str | None:
     """Return the profile's choice that enables the transition, or None if no choice decides."""
     for name, value in transition.choices.items():
-        choice = name.removeprefix("config.")
-        if choice in CHOICES:
+        if (choice := name.removeprefix("config.")) in CHOICES:
             return choice if value else f"¬{choice}"
     return None
 
@@ -199,12 +193,9 @@ def limits() -> Iterator[tuple[str, str, str]]:
     >>> next(limits())[:2]
     ('LINE_BYTES', '8 388 608')
     """
-    body = ast.parse(inspect.getsource(bounds)).body
-    for statement, below in pairwise(body):
+    for statement, below in pairwise(ast.parse(inspect.getsource(bounds)).body):
         if isinstance(statement, ast.Assign) and isinstance(below, ast.Expr):
-            names = [
-                node.id for node in ast.walk(statement.targets[0]) if isinstance(node, ast.Name)
-            ]
+            names = [at.id for at in ast.walk(statement.targets[0]) if isinstance(at, ast.Name)]
             values = [f"{getattr(bounds, name):,}".replace(",", " ") for name in names]
             reason = " ".join(str(ast.literal_eval(below.value)).split()).replace("``", "`")
             yield "`, `".join(names), ", ".join(values), reason
@@ -239,10 +230,8 @@ def page_rules(transition: Transition) -> dict[str, tuple[str, Expr, bool]]:
     'Only a page of the tree is evicted.'
     """
     full, swa = (pages.effect(transition, pool)[0] for pool in ("full", "swa"))
-    return {
-        name: (pages.RULES[name], _folded(formula), name not in full)
-        for name, formula in {**swa, **full}.items()
-    }
+    every = {**swa, **full}.items()
+    return {name: (pages.RULES[name], _folded(of), name not in full) for name, of in every}
 
 
 def _folded(expr: Expr) -> Expr:

@@ -86,8 +86,7 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 def _note(number: int, frame: FrameType | None) -> None:
     _State.arrived = _State.heard = True
-    on_its_way = isinstance(sys.exception(), KeyboardInterrupt)
-    if not (_State.held or on_its_way):
+    if not (_State.held or isinstance(sys.exception(), KeyboardInterrupt)):
         signal.default_int_handler(number, frame)
 
 

@@ -66,8 +66,7 @@ def duration(seconds: float) -> str:
     >>> duration(59), duration(61), duration(36_061)
     ('59 s', '1 min 1 s', '10 h 1 min')
     """
-    whole = round(seconds)
-    if whole < 60:
+    if (whole := round(seconds)) < 60:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"

@@ -65,9 +65,7 @@ def frame_of(seen: ObservationRecord) -> Frame:
     return Frame(
         check={"ran": bool(checker["ran"]), "verdict": checker["verdict"], **said},
         pools=pools,
-        shares={
-            pool: dict(zip(("held", "uncached"), seen.shares[pool], strict=True)) for pool in pools
-        },
+        shares={of: dict(zip(("held", "uncached"), seen.shares[of], strict=True)) for of in pools},
         pages={pool: list(_holdings(seen, pool)) for pool in pools},
         differs=list(map(_differs, seen.differences)),
         **actors,

@@ -136,8 +136,7 @@ class Record:
         """Return the last ``count`` rows of a trace from a log."""
         assert self.recorded is not None
         gone = max(0, len(self.rows) - count)
-        before = self.recorded.before + gone
-        recorded = replace(self.recorded, before=before)
+        recorded = replace(self.recorded, before=self.recorded.before + gone)
         return replace(self, rows=self.rows[gone:], recorded=recorded)
 
     def played(self, log: list[Iteration], first: Violation, **other: Any) -> Self:
@@ -161,13 +160,12 @@ class Record:
         ``chosen`` is the profile, None for the engine's own. Raises ``EngineUnusable`` if the
         engine lacks a feature that the trace needs."""
         demand(engine, self.config, self.commands)
-        setup = replace(self.setup, profile=chosen)
-        referee = play(engine, setup, self.commands, self.passes)
+        referee = play(engine, replace(self.setup, profile=chosen), self.commands, self.passes)
         played = referee.log
         was = [violation.clause for violation in self.violations]
         violations = sorted(played[-1].violations, key=lambda bad: [bad.clause] != was[:1])
         same = {violation.clause for violation in violations} & set(was)
-        new = replace(
+        return replace(
             self,
             engine=versioned(engine),
             spec=spec,
@@ -180,8 +178,7 @@ class Record:
             ignored=tuple(sorted(referee.ignored)),
             patches=engine.capabilities.patches,
             build=built(engine),
-        )
-        return new.explained_by(explain(referee) if violations else None)
+        ).explained_by(explain(referee) if violations else None)
 
     @property
     def identity(self) -> Build:

@@ -52,10 +52,7 @@ def spec_document(
     names: list[str], steps: Iterable[tuple[str, dict[str, Any], Mapping[str, Any]]], **meta: object
 ) -> dict[str, Any]:
     """Return an ITF document. A step is a transition, its parameters, and the state after it."""
-    states = (
-        (action, params, encode({name: after[name] for name in names}))
-        for action, params, after in steps
-    )
+    states = ((by, params, encode({n: after[n] for n in names})) for by, params, after in steps)
     return document_of({"slotproof-spec": meta}, names, states)
 
 

@@ -38,13 +38,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
             yield _sum(invariant, "reported", reported)
         expected = expected_report(seen, pool, reported["held"])
         if (reported["held"], reported["uncached"]) != expected:
-            words = (
-                "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
-                "{own[0]} and {own[1]}"
-            )
             yield violated(
                 "INV-ONCE.reported",
-                words,
+                "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
+                "{own[0]} and {own[1]}",
                 pool=pool,
                 own=expected,
                 held=reported["held"],
@@ -137,8 +134,7 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
 
 def _for_sessions(seen: Observation) -> dict[str, RequestView]:
     """Return the requests sent to a session, even if the session did not accept them."""
-    requests = seen.snapshot["requests"].items()
-    return {rid: view for rid, view in requests if view["kind"] != "plain"}
+    return {rid: view for rid, view in seen.snapshot["requests"].items() if view["kind"] != "plain"}
 
 
 def _figures(seen: Observation, actor: str) -> str:

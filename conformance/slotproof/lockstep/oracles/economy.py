@@ -16,8 +16,7 @@ _GIVES_UP = transitions_where(lambda spec: spec.stage in ("retract", "abort")) -
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    events = seen.snapshot.get("events")
-    if events is None:
+    if (events := seen.snapshot.get("events")) is None:
         return
     yield from _evicted(seen, events)
     if seen.config.window:
@@ -38,15 +37,12 @@ def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
     rounded = most * len({event[2] for event in events if event[2]})
     gone = {"full": events[last][3].get("n", 0), "swa": events[last][3].get("swa_n", 0)}
     pools = seen.snapshot["pools"]
-    spare = {
-        name: pools[name]["available"] for name, tokens in gone.items() if tokens and name in pools
-    }
+    spare = {name: pools[name]["available"] for name, n in gone.items() if n and name in pools}
     if spare and all(spare[name] >= gone[name] + rounded for name in spare):
         name = next(iter(spare))
-        words = "{pool}: {engine} tokens were evicted, and {free} are free afterwards"
         yield violated(
             "INV-ECONOMY.evicts",
-            words,
+            "{pool}: {engine} tokens were evicted, and {free} are free afterwards",
             transition=events[last][0],
             pool=name,
             engine=gone[name],
@@ -75,11 +71,5 @@ def _left_behind(seen: Observation) -> Iterator[Violation]:
             seen.coverage.checked["INV-ECONOMY"] += 1
             if waits[rid] == config.window + config.page_size:
                 words = "{rid} has C {engine} and E {cursor} after {n} rounds"
-                yield violated(
-                    "INV-ECONOMY.cursor",
-                    words,
-                    rid=rid,
-                    engine=request["C"],
-                    cursor=request["E"],
-                    n=waits[rid],
-                )
+                told = {"engine": request["C"], "cursor": request["E"], "n": waits[rid]}
+                yield violated("INV-ECONOMY.cursor", words, rid=rid, **told)

@@ -39,8 +39,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
             turns[whose] += 1
         elif not _whole(seen, rid):
             continue
-        prompt = seen.client.prompt_of(rid)
-        if prompt is not None and differ(request["hash"], prompt):
+        if (prompt := seen.client.prompt_of(rid)) is not None and differ(request["hash"], prompt):
             words = "the prompt of {rid} has {engine} tokens, history and new tokens are {spec}"
             words += "" if len(prompt) != request["prompt"] else " other tokens" + _HASHES
             yield violated(

@@ -26,8 +26,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
             length, most = params["t"] - begins.pop(rid), seen.config.chunk
             if length > most:
                 words = "{rid}: {engine} tokens are prefilled at once, the limit is {spec}"
-                yield violated(
-                    "INV-LIMIT.chunk", words, session=sid, rid=rid, spec=most, engine=length
-                )
+                of = {"session": sid, "rid": rid}
+                yield violated("INV-LIMIT.chunk", words, **of, spec=most, engine=length)
         else:
             begins.pop(rid, None)

@@ -9,9 +9,7 @@ from slotproof.lockstep.published import EVICTS, transitions_where
 from slotproof_model.spec.state import PARKED, req
 
 RETRACTS = transitions_where(lambda spec: spec.stage == "retract" and req.phase.name in spec.effect)
-PARKS = transitions_where(
-    lambda spec: getattr(spec.effect.get(req.phase.name), "value", None) == PARKED
-)
+PARKS = transitions_where(lambda t: getattr(t.effect.get(req.phase.name), "value", None) == PARKED)
 ADMITS = transitions_where(lambda spec: spec.stage == "match" and spec.course.startswith("every"))
 TOLD = "commands to the engine"
 """Key in the ``not_observed`` of a driver that can't carry out these commands exactly."""

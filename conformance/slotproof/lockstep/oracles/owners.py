@@ -37,10 +37,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         held.append((owner.holder, own_pages(seen.snapshot, owner, pool, size)))
     count = view["total"] // size
     every = {page for _, pages in held for page in pages}
-    if (
-        sum(len(pages) for _, pages in held) == len(every) == count
-        and outside(every, count) is None
-    ):
+    if sum(len(own) for _, own in held) == len(every) == count and outside(every, count) is None:
         return  # Each page of the pool is in exactly one list, so no check below can fail.
     owners: dict[int, list[Holder]] = {}
     for holder, pages in held:
@@ -52,17 +49,15 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     if twice := [page for page, times in Counter(view["free"]).items() if times > 1]:
         words, page = "{pool}: {twice} page(s) are in the free list twice: page {page}", twice[0]
         yield violated("INV-OWNER.free_twice", words, pool=pool, twice=len(twice), page=page)
-    shared = {
+    if shared := {
         page: tuple(holders)
         for page, holders in owners.items()
         if len(holders) > 1 and set(holders) != {_FREE}
-    }
-    if shared:
+    }:
         page, holders = min(shared.items())
         words = _BELONGS + (f" (and {len(shared) - 1} more)" if len(shared) > 1 else "")
         yield violated("INV-OWNER.shared", words, pool=pool, page=page, owners=holders)
-    owned = len(owners)
-    if owned > count:
+    if (owned := len(owners)) > count:
         words = "{pool}: {engine} pages have an owner, {more} more than the {spec} of the pool"
         yield violated(
             "INV-OWNER.shared", words, pool=pool, spec=count, engine=owned, more=owned - count

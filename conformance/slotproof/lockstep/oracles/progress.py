@@ -32,8 +32,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
             first=describe(client.unread[0]),
             pins="read",
         )
-    requests = snapshot["requests"]
-    if requests:
+    if requests := snapshot["requests"]:
         seen.coverage.checked["INV-PROGRESS"] += 1
     still = bool(requests) and not client.paused and not _goes_on(seen)
     client.stalled = client.stalled + runs if still else 0
@@ -77,9 +76,8 @@ def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Itera
         seen.coverage.by_choice[f"{clause}:{pins} ({page})"] += 1
         return
     phase = requests[rid]["phase"] if rid in requests else "gone"
-    yield violated(
-        clause, words, rid=rid, phase=phase, steps=PATIENCE, pins=pins, why=why, have=have
-    )
+    told = {"steps": PATIENCE, "pins": pins, "why": why, "have": have}
+    yield violated(clause, words, rid=rid, phase=phase, **told)
 
 
 def _patience(client: Client, config: EngineConfig) -> int:

@@ -23,8 +23,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         users.setdefault(shown, [_INDICES])
     if (stray := outside(users, view["total"])) is not None:
         words, rows = _BELONGS + ", but there are {rows} rows", view["total"]
-        owners = tuple(users[stray])
-        yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)
+        yield violated("INV-ROWS.range", words, row=stray, owners=tuple(users[stray]), rows=rows)
     for row, holders in users.items():
         if len(holders) > 1:
             yield violated("INV-ROWS.twice", _BELONGS, row=row, owners=tuple(holders))

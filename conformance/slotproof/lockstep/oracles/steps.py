@@ -147,11 +147,10 @@ def _differs(
     words = f"{{what}} is {have}, the spec says {want}"
     if variable is None:
         words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
-    what = " ".join(filter(None, (session or rid, variable)))
     return violated(
         "INV-STEP.state",
         words,
-        what=what,
+        what=" ".join(filter(None, (session or rid, variable))),
         spec=spec,
         engine=engine,
         transition=writer,
