@@ -12,7 +12,7 @@ of a view are computed once for all states, which makes the exploration affordab
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from slotproof_model.evaluation import layout
@@ -20,7 +20,7 @@ from slotproof_model.evaluation.evaluate import Params, Step, compile_step, cont
 from slotproof_model.evaluation.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
 from slotproof_model.evaluation.world import Constants
 from slotproof_model.spec.expr import Expr, variables
-from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.profiles import PROFILES, Choices
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
@@ -64,6 +64,8 @@ class Bounds:
     """Maximum number of tokens that a speculative round allocates or commits. 0: plain decoding."""
     window: int = 0
     profile: str = "reference"
+    choices: Choices = field(default_factory=Choices)
+    """Choices that differ from the profile's."""
 
     @property
     def tokens(self) -> int:
@@ -72,7 +74,10 @@ class Bounds:
     @property
     def constants(self) -> Constants:
         slack = max(1, self.draft)
-        return Constants(self.page_size, self.width, self.window, PROFILES[self.profile], slack)
+        profile = PROFILES[self.profile]
+        if self.choices:
+            profile = replace(profile, base=profile.name, says=self.choices)
+        return Constants(self.page_size, self.width, self.window, profile, slack)
 
     @property
     def pools(self) -> Values:

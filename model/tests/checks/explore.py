@@ -37,6 +37,8 @@ DEFAULT: tuple[Bounds, ...] = (
            window=1),
     Bounds("wipe", sessions=1, tree=2, width=2, profile="wipe"),
     Bounds("overlap", sessions=1, requests=0, tree=2, width=3, draft=1, profile="overlap"),
+    Bounds("late", sessions=1, requests=0, tree=1, width=3, draft=1, profile="overlap",
+           choices={"retract_keeps": False}),
     Bounds("publish", sessions=1, requests=0, tree=2, width=2, profile="sglang-records"),
     Bounds("lent", sessions=1, requests=0, tree=2, width=2, profile="vllm"),
 )  # fmt: skip
