@@ -139,10 +139,10 @@ def test_a_number_that_there_is_not(name: str) -> None:
 
 def test_a_run_says_which_share_it_searched(cli: Any) -> None:
     said = cli(["run", "--examples", "28", "--steps", "3"], INCONCLUSIVE)
-    assert "configurations  28, with 850 of 850 pairs, " in said
+    assert "configurations  28, with 935 of 935 pairs, " in said
     assert "                the engine does not offer priority, queue, " in said
     document = cli.json(["run", "--examples", "28", "--steps", "3", "--json"], INCONCLUSIVE)
-    assert document["array"]["pairs"] == [850, 850] and document["array"]["fixed"]["mixed"] is False
+    assert document["array"]["pairs"] == [935, 935] and document["array"]["fixed"]["mixed"] is False
     wrong = cli.wrong(["run", "--config", "pairs-99"])
     assert "there is no configuration pairs-99" in wrong
     assert "--strength" in cli.wrong(["run", "--strength", "4"])

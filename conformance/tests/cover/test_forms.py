@@ -185,9 +185,11 @@ def test_every_command_has_a_call(tmp_path: Path) -> None:
         engine.evict(1)
         engine.abort_all()
         engine.flush()
+        engine.flush_all()
         engine.close("s1")
         engine.step()
         engine.tick(1)
+        engine.tick_ms(250)
         engine.ignore("INV-ONCE.reported")
         done = {entry.command["do"] for entry in engine.referee.log}
     # The reference drafts by itself. Other engines get drafts by command.
