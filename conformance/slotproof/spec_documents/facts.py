@@ -67,7 +67,7 @@ def of_stage(stage: Stage | None) -> list[str]:
     """Return the transitions of one stage in the life of a request or session.
 
     >>> of_stage("finish")
-    ['T-SAVE', 'T-PLAIN-FINISH']
+    ['T-SAVE', 'T-LATE-FINISH', 'T-PLAIN-FINISH']
     """
     return [transition.id for transition in TRANSITIONS.values() if transition.stage == stage]
 

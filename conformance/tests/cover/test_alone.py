@@ -50,6 +50,8 @@ WITHOUT = {
     "sglang-0.5.23-aborted-for-others": "the trace was found with patches",
     "sglang-0.5.23-branch-of-aborted": "no server options, but the trace needs branching",
     "sglang-0.5.23-replace-all-crash": "no server options, but the trace needs branching",
+    "sglang-0.5.23-preemptor-without-row": "no server options, but the trace needs priority",
+    "sglang-0.5.23-refused-turn-preempted": "no server options, but the trace needs priority",
     "vllm-0.25.0-stop-ahead": "a turn has stop tokens",
     "vllm-0.25.0-stop-in-round": "the trace's rounds accept some drafts",
     "vllm-0.33.0-never-filled-block": "no server options, but the trace needs priority",

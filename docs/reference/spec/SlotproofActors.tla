@@ -476,15 +476,20 @@ INV_INFLIGHT_STEP(x, y, z) ==
   /\ (x.session_closing /\ y.session_open => y.session_closing)
 INV_HISTORY(x, y, z) ==
   \* told
-  /\ (/\ x.session_open
-      /\ \/ y.session_open /\ y.session_history # x.session_history
-         \/ z.step_finishes /\ x.req_kind = KindTurn) =>
+  /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          y.session_history = Answered(x)
+  \* complete
+  /\ (x.session_open /\ z.step_finishes /\ x.req_kind = KindTurn => y.session_history = Answered(x))
+  \* late
+  /\ (/\ x.session_open
+      /\ y.session_open
+      /\ y.session_history # x.session_history
+      /\ x.req_phase = PhaseWaiting) =>
+         z.step_finishes
   \* only_at_finish
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          /\ x.session_inflight
          /\ ~y.session_inflight
-         /\ z.step_finishes
          /\ \/ x.req_phase = PhaseRunning
             \/ /\ overlap
                /\ ~retract_keeps

@@ -115,15 +115,17 @@ HISTORY = Invariant(
     "then leaves no slot. The history is then the turn's prompt and the tokens that its client was "
     "told. The next prompt is the history plus new tokens.",
     {
-        "told": implies(
-            session.open & (_tells | (this_step.finishes & (req.kind == TURN))),
+        "told": implies(session.open & _tells, after(session.history) == answered),
+        "complete": implies(
+            session.open & this_step.finishes & (req.kind == TURN),
             after(session.history) == answered,
         ),
+        "late": implies(session.open & _tells & (req.phase == WAITING), this_step.finishes),
         "only_at_finish": implies(
             session.open & _tells,
             conj(
                 session.inflight & ~after(session.inflight),
-                this_step.finishes & ((req.phase == RUNNING) | _late),
+                (req.phase == RUNNING) | _late,
                 after(session.history) >= req.prompt,
                 iff(after(slot.holding), req.phase == RUNNING) & ~after(slot.lent),
             ),

@@ -678,7 +678,11 @@ _ANSWERS = (
     _wrong("late-finish-of-nothing", "a request that never ran finishes while it waits",
            "T-LATE-FINISH / INV-LIFE-STEP.finishes", unguarded(t.T_LATE_FINISH, "output")),
     _wrong("late-finish-forgets", "a turn that finishes while it waits leaves no history",
-           "T-LATE-FINISH / INV-HISTORY.told", less(t.T_LATE_FINISH, "session.history")),
+           "T-LATE-FINISH / INV-HISTORY.complete", less(t.T_LATE_FINISH, "session.history")),
+    _alone("late-abort-told", "the abort of a retracted turn leaves its answer in the history",
+           "T-ABORT-WAITING / INV-HISTORY.late",
+           becomes(guarded(t.T_ABORT_WAITING, late=config.overlap & ~config.retract_keeps
+                           & (req.output > 0) & ~slot.holding), (session.history, answered))),
     _alone("abort-finishes", "the abort of a matched turn counts as its finish",
            "T-ABORT / INV-LIFE-STEP.finishes",
            replace(t.T_ABORT, reports={**t.T_ABORT.reports,
