@@ -98,7 +98,7 @@ CONSTRAINTS: tuple[Callable[..., bool], ...] = (
     lambda draft, topk: topk == 1 or draft > 0,
     lambda overlap, batches: overlap or batches == 2,
     # No transition describes SGLang's first move of a restored turn's cursor without a tree.
-    lambda window, no_tree: window == 0 or not no_tree,
+    lambda window, swa_pool, no_tree: not no_tree or (window == 0 and swa_pool == "none"),
     lambda page_size, aligned_reuse: page_size > 1 or not aligned_reuse,
     lambda chunk, mixed: chunk != "none" or not mixed,
     lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,
