@@ -37,6 +37,10 @@ _DRAWN = {
 _NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
     ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
     "chunked prefill": ("chunked prefill", lambda config, _: config.chunk > 0),
+    "a retraction that wipes": (
+        "retract=wipe with overlap",
+        lambda _, of: of["overlap"] and not of["retract_keeps"],
+    ),
     ("config.overlap", True): ("overlap=true", lambda _, of: of["overlap"]),
     ("config.overlap", False): ("overlap=false", lambda _, of: not of["overlap"]),
     ("config.retract_keeps", True): ("retract=keep", lambda _, of: of["retract_keeps"]),
