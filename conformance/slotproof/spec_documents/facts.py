@@ -117,8 +117,10 @@ def touched(transition: Transition) -> dict[bool, list[str]]:
     ['INV-INFLIGHT', 'INV-COVER']
     """
     proved = [inv for inv in INVARIANTS.values() if inv.conjuncts and inv.kind is not Kind.HARNESS]
-    found = [(touches(transition, inv), inv.id) for inv in proved]
-    return {says: [id_ for holds, id_ in found if holds is says] for says in (True, False)}
+    return {
+        says: [inv.id for inv in proved if touches(transition, inv) is says]
+        for says in (True, False)
+    }
 
 
 def readers(choice: str) -> list[str]:
