@@ -191,4 +191,4 @@ def test_the_spec_can_be_read_in_an_hour() -> None:
         text = inspect.getsource(module)
         read = [node for node in ast.parse(text).body if not isinstance(node, ast.ImportFrom)]
         lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
-    assert lines <= 1_755
+    assert lines <= 1_760

@@ -56,8 +56,7 @@ answers to opens are judged."""
 PATIENCE = 2
 """Largest number of unpaused iterations from a session's last turn to the answer of a close."""
 REAPS = 1
-"""Largest delay of a reap or of a deferred close, in seconds: SGLang reaps idle sessions at this
-interval."""
+"""Largest delay of a deferred close, in seconds: SGLang reaps idle sessions at this interval."""
 
 
 @dataclass(eq=False)

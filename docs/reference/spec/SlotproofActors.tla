@@ -553,6 +553,9 @@ INV_ROUND_STEP(x, y) ==
   \* results
   /\ overlap /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
          y.req_rounds - x.req_rounds = -1
+  \* wiped
+  /\ x.req_phase = PhaseRunning /\ y.req_phase = PhaseWaiting /\ ~retract_keeps =>
+         y.req_rounds - x.req_rounds = 0
   \* arrives
   /\ (y.req_rounds - x.req_rounds < 0 => (y.req_phase = x.req_phase => 0 < y.req_output - x.req_output))
   \* launches
@@ -1317,7 +1320,7 @@ T_LATE_RESULT(a, x) ==
      /\ at = Known(x)
      /\ \E sampled \in {0, 1} :
         \* sampled
-        /\ 1 <= sampled /\ sampled <= slack + 1
+        /\ 1 <= sampled
         /\ LET y == [x EXCEPT !.req_output = x.req_output + sampled, !.req_told = x.req_told + sampled, !.req_rounds = x.req_rounds - 1] IN
            /\ Within(y)
            /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]

@@ -180,8 +180,13 @@ ROUND_STEP = step(
     "INV-ROUND-STEP",
     "Under overlap scheduling, each token becomes known by the result of one launched round. No "
     "round is launched after an answer's end. After a launch, all known tokens but the last have "
-    "KV. While a request runs or waits, each round ends with a result.",
+    "KV. While a request runs or waits, each round ends with a result. A retraction that wipes "
+    "leaves the rounds under way.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
+    wiped=implies(
+        (req.phase == RUNNING) & (after(req.phase) == WAITING) & ~config.retract_keeps,
+        _new_rounds == 0,
+    ),
     arrives=implies(_new_rounds < 0, (after(req.phase) != req.phase) | (_known > 0)),
     launches=implies(
         _new_rounds > 0,

@@ -824,7 +824,7 @@ T_LATE_RESULT = Transition(
         "waiting": req.phase == WAITING,
         "rounds": req.rounds >= 1,
         "at": at == known,
-        "sampled": (sampled >= 1) & (sampled <= config.slack + 1),
+        "sampled": sampled >= 1,
     },
     params=(at, sampled),
     reports=assign((this_step.at, at)),
@@ -842,7 +842,7 @@ T_LATE_RESULT = Transition(
         conj(
             config.overlap & ~config.retract_keeps & waiting & (req.rounds > 0),
             given(at) == known,
-            (given(sampled) > 0) & (given(sampled) - 1 <= config.slack),
+            given(sampled) > 0,
         )
     ),
 )

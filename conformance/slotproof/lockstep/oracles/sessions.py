@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.client import REAPS, Conversation
+from slotproof.lockstep.client import Conversation
 from slotproof.lockstep.observation import Observation, Violation, violated
 
 TIMEOUTS = "timeouts"
@@ -76,17 +76,23 @@ def _early(seen: Observation, sid: str, session: Conversation) -> Iterator[Viola
     was_open = before is not None and before["open"] and not before["closing"]
     if was_open and (now is None or not now["open"]) and passed < timeout and not session.closes:
         words = "{session} was closed by the engine after {engine} s, its timeout is {spec} s"
-        yield violated("INV-SESSION.closed", words, session=sid, spec=timeout, engine=passed)
+        yield violated(
+            "INV-SESSION.closed", words, session=sid, spec=timeout, engine=_shown(passed)
+        )
 
 
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Check that an idle session was closed after its timeout. Whole seconds reap at once."""
+    """Check that an idle session was closed after its timeout, when whole seconds have passed."""
     timeout, idle = seen.config.timeout_of(sid), seen.client.clock - session.idle
-    late = REAPS if seen.client.hasty else 0
     shown = seen.snapshot["sessions"].get(sid)
     open_still = session.open and shown is not None and shown["open"]
-    idle_for_long = 0 < timeout < idle - late and not seen.client.busy(sid)
+    idle_for_long = 0 < timeout < idle and not seen.client.busy(sid) and not seen.client.hasty
     if open_still and idle_for_long and TIMEOUTS not in seen.capabilities.not_observed:
         session.idle = seen.client.clock
         words = "{session} has been idle for {engine} s and is open, but its timeout is {spec} s"
-        yield violated("INV-SESSION.overdue", words, session=sid, spec=timeout, engine=idle)
+        yield violated("INV-SESSION.overdue", words, session=sid, spec=timeout, engine=_shown(idle))
+
+
+def _shown(seconds: float) -> int | str:
+    """Return a time as a trace stores it: a number of whole seconds, or a text."""
+    return int(seconds) if seconds == int(seconds) else f"{seconds:g}"
