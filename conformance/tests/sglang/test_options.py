@@ -31,7 +31,7 @@ NEW = "0.5.23"
 WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")
 """Clauses of the release's bugs without a patch."""
 AT_WORK = {
-    "p1-priority": 15,
+    "p1-priority": 30,
     "p4-queue": 15,
     "p1-timeouts": 20,
     "p4-pause": 20,
