@@ -11,7 +11,7 @@ from slotproof.driver_checks.driver import Driver, ScriptRun, checks
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import Client
-from slotproof.lockstep.misread import ORDER, misread, unborn
+from slotproof.lockstep.misread import ORDER, Iteration, misread, unborn
 from slotproof.lockstep.referee import Setup
 from slotproof.protocol.snapshot import Snapshot, token_hash
 from slotproof.support import bounds
@@ -222,15 +222,17 @@ def _events(
 ) -> Iterator[tuple[Snapshot, str, str]]:
     """Yield snapshot, kind and message where events fit the spec only under another reading.
     ``certain``: report a wrong order only if an event comes before its request or session is
-    created."""
-    config = run.config
+    created, and a parameter only if all earlier events fit the same reading."""
+    config, earlier = run.config, list[Iteration]()
     for before, snapshot, _ in run.moments:
         if events := snapshot.get("events"):
             constants = Setup(config).constants(offered, snapshot["rows"].get("width"))
             start, end = (abstract(side, constants) for side in (before, snapshot))
-            reading = misread(start, events, end)
+            reading = misread((start, events, end), earlier)
             if reading and not (certain and reading[0] == ORDER and not unborn(start, events)):
                 yield snapshot, *reading
+            if certain:
+                earlier.append((start, events, end))
 
 
 def sign(run: ScriptRun, offered: Capabilities) -> str | None:

@@ -51,15 +51,21 @@ READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
 """Misreadings, each with parameter names, a function that corrects a value, and the meaning."""
 
 
-def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, str] | None:
+Iteration = tuple[World, Sequence[Event], World]
+"""The state before an iteration's events, the events, and the state after them."""
+
+
+def misread(now: Iteration, earlier: Sequence[Iteration] = ()) -> tuple[str, str] | None:
     """Return ``order`` or ``parameters``, with an explanation, if only the events are wrong.
 
-    ``world`` is the state before the events and is not changed. None: the engine may be wrong.
+    The meaning of a parameter must fit the ``earlier`` iterations as well: a driver reports it in
+    one way. No world is changed. None: the engine may be wrong.
     """
+    world, events, after = now
     if len(events) > MOST or _follows(twin(world), events, after):
         return None
     for names, reading, words in READINGS:
-        if _follows(twin(world), events, after, names, reading):
+        if all(_follows(twin(a), told, b, names, reading) for a, told, b in (now, *earlier)):
             seen = {name for event in events for name, value in event[3].items() if value}
             told = dict.fromkeys(event[0] for event in events if names & event[3].keys())
             return "parameters", f"{', '.join(told)}: {', '.join(sorted(names & seen))} {words}"

@@ -4,7 +4,8 @@ One bug causes many findings. The clause violated first, and its transition, dep
 events of the iteration, and therefore on the seed. Only 1-minimal traces are compared, since each
 event is necessary. The symptoms of such traces are stable:
 
-- *telling*: transitions in the trace that are neither in every request nor in every later turn
+- *telling*: transitions in the trace that are neither in every request nor in every later turn, and
+  no retraction if only the reporting of a restored turn is wrong
 - *guards* broken at the end, for a trace without telling transitions
 - *departs*: variables in which the engine's state differs from the spec's at the end, and which
   side has the larger value
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotproof.reports.trace import Trace
-from slotproof.search.findings import LATER, Mark
+from slotproof.search.findings import LATER, RETRACTED, Mark
 from slotproof_model.spec.invariants import INVARIANTS
 
 ACTOR = "an actor"
@@ -75,6 +76,8 @@ def symptoms(trace: Trace, mark: Mark) -> Symptoms:
     differs = [difference for frame in frames for difference in frame.differs]
     happened = {name for row in trace.rows for name in row.transitions}
     broken = [v for v in trace.violations if mark.reporting or not v.reporting]
+    if mark.reporting and mark.at not in RETRACTED:
+        happened -= RETRACTED
     return Symptoms(
         mark,
         frozenset(happened - LATER),

@@ -114,7 +114,7 @@ class Interrupted(InProcessEngine):
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     """Ctrl-C in the middle of the search stores the findings unshrunk."""
-    engine = Interrupted("leak-full", 120)
+    engine = Interrupted("leak-full", 100)
     outcome = campaign.run(engine, "x", PLAN, keep=Folder(tmp_path, by_mark("x")).keep)
     assert outcome.interrupted and outcome.examples < COUNT
     assert outcome.findings and not any(finding.trace.minimal for finding in outcome.findings)

@@ -71,9 +71,11 @@ UNEXPLAINED = {
 }
 """Reason why no single change of the spec is the bug."""
 SEEDS = {
-    "22862r-unaligned-free-tail": 1,
+    "20070-unaligned-protected": 1,
+    "22862m-extra-minus-one": 1,
     "32163-unaligned-reuse": 1,
-    "42571-double-free": 3,
+    "42571-double-free": 1,
+    "leak-full": 1,
     "leak-swa": 2,
 }
 """Seeds for mutants whose trace of seed 0 is also explained by another change of the spec."""
