@@ -48,7 +48,7 @@ def deliberate(
             rid = self.reach(phase, session, None if without else session)
             self.event("turn" if command == "submit" else command, session, rid, new)
             self.step(2)
-            if "pause" in (command, retract) or phase in ("retracted", "paused"):
+            if command == "pause" or phase in ("retracted", "paused"):
                 self.resume()
 
         def reach(self, phase: str, session: str, where: str | None) -> str:

@@ -745,6 +745,18 @@ def test_a_forced_flush_retracts_and_evicts(name: str, part: str, said: list[str
     assert {violation.oracle for violation in log[-1].violations} <= {"operators"}
 
 
+@pytest.mark.parametrize("part", ["all", "evict"])
+def test_a_forced_flush_retracts_a_request_between_two_chunks(part: str) -> None:
+    turn = {"do": "submit", "rid": "r1", "session": None, "tokens": [*range(14)], "max_new": 2}
+    step = {"do": "step", "n": 1}
+    setup = Setup(EngineConfig(chunk=4))
+    log = play(
+        FlushesLess(part), setup, [{**turn, "stop": []}, step, {"do": "flush_all"}, step]
+    ).log
+    clauses = [violation.clause for violation in log[-1].violations]
+    assert clauses == ([] if part == "all" else ["INV-ANSWER.obeyed"])
+
+
 class ReapsLate(InProcessEngine):
     """An engine that reaps sessions late: within a second, or always."""
 
