@@ -27,6 +27,7 @@ from slotproof.search.findings import Mark
 from slotproof.search.report import left_out
 from slotproof_model.spec.profiles import PROFILES
 from tests.alone import Liar
+from tests.turns import OPEN, turn
 
 Change = Callable[[Any], object]
 SCENES: dict[str, tuple[list[str], str]] = {
@@ -890,6 +891,17 @@ def test_a_window_cursor_that_stays_is_told_once(name: str) -> None:
     told = [violation for command in commands for violation in referee.do(command)]
     assert [violation.clause for violation in told] == ["INV-ECONOMY.cursor"]
     assert referee.snapshot["requests"]["r1"]["E"] == 0
+
+
+def test_a_retraction_restarts_the_rounds_of_a_cursor_that_stays() -> None:
+    """INV-ECONOMY.cursor: a prefill after a retraction is no round, and may delay the cursor."""
+    setup = Setup(replace(CONFIGS["p1-swa"], draft=0, context_len=64), oracles=ECONOMY)
+    rounds = setup.config.window + setup.config.page_size
+    for more, clauses in ((0, []), (1, ["INV-ECONOMY.cursor"])):
+        cycle: list[Command] = [{"do": "retract"}, {"do": "step", "n": rounds + more}]
+        commands = [OPEN, turn("r1", 2, 40), *cycle * 5]
+        log = play(InProcessEngine("cursor-stays"), setup, commands).log
+        assert [violation.clause for violation in log[-1].violations] == clauses
 
 
 def test_a_false_alarm_of_the_check_is_caught(make: Any) -> None:

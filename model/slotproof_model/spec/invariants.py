@@ -342,7 +342,7 @@ ECONOMY = harness(
     evicts="the last eviction of an iteration leaves fewer tokens free than it evicted, apart from "
     "a page and a round's slack for each request",
     cursor="the window cursor of a decoding request moves at most W + P rounds after W + 2P "
-    "tokens are kept",
+    "tokens are kept, or after a retraction",
 )
 REUSE = harness(
     "INV-REUSE",
