@@ -70,6 +70,8 @@ NOT_PATCHED = {
     "sglang-0.5.23-own-row-waits",
     "sglang-0.5.23-never-admitted",
     "sglang-0.5.23-never-admitted-turn",
+    "sglang-0.5.23-never-admitted-behind-swa",
+    "sglang-0.5.23-never-admitted-behind-full",
     "sglang-0.5.23-swa-branch-uncached",
     "sglang-0.5.23-abort-waits",
     "sglang-0.5.18-aborted-for-others",
