@@ -148,7 +148,8 @@ class Referee:
         offered = engine.capabilities
         profile = setup.choices(offered)
         hears = CLOSES not in offered.not_observed
-        self.client = Client(hears, profile.choices, "closed" in offered.answers)
+        closes = "closed" in offered.answers
+        self.client = Client(hears, profile.choices, closes, config.timeout_of)
         self.constants = setup.constants(offered)
         self.snapshot = empty_snapshot()
         self.world: World | None = None

@@ -149,8 +149,8 @@ WINDOW = state(
 COVER = state(
     "INV-COVER",
     "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be "
-    "ahead, by one token less than the batches under way. Every token ahead belongs to a round "
-    "whose result has not arrived. The tree never has KV of an unknown token.",
+    "up to `batches` - 1 tokens ahead. Every token ahead belongs to a round whose result has not "
+    "arrived. The tree never has KV of an unknown token.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
     req=implies(has_kv, known + most_unknown >= req.C),
@@ -290,8 +290,8 @@ TOKENS = state(
 _wiped = (req.phase == WAITING) & ~config.retract_keeps & ~slot.holding
 ROUNDS = state(
     "INV-ROUNDS",
-    "Only under overlap scheduling has a request rounds without a result, at most one for each "
-    "batch under way. It runs, or a retraction that wipes has sent it back to waiting.",
+    "A request has rounds without a result only under overlap scheduling, at most `batches` of "
+    "them. Such a request runs, or waits after a retraction that wiped it.",
     counted=(req.rounds >= 0) & implies(req.rounds > 0, req.rounds <= config.batches),
     running=implies(req.rounds > 0, config.overlap & ((req.phase == RUNNING) | _wiped)),
 )
