@@ -224,8 +224,7 @@ class Client:
         for sid, session in self.sessions.items():
             timeout = self.timeout_of(sid)
             session.lapsed = self.hasty and 0 < timeout <= self.clock - session.taken
-            if session.lapsed and session.open:
-                session.open = None
+            session.open = None if session.lapsed and session.open else session.open
         for command in self.heard:
             do, rid = command["do"], command.get("rid", "")
             if do in ("pause", "continue"):

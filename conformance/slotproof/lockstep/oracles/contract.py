@@ -121,9 +121,8 @@ def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
 
 
 def _too_long(seen: Observation, sent: Sent) -> bool:
-    """Return True if the context is too short, so that an abort with output is a refusal. An engine
-    may serve a request up to the end of the context. If a pool ends earlier, the engine may run out
-    of memory. Then only a prompt that alone leaves no margin is too long."""
+    """Return True if an abort with output is a refusal, because the context is too short. If a pool
+    ends before the context, an engine may run out of memory. Only a prompt is then too long."""
     if _outgrows(seen, sent):
         return len(sent.prompt) + seen.capabilities.margin > seen.config.context_len
     return sent.most > seen.config.context_len

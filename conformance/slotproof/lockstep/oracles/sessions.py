@@ -53,7 +53,7 @@ def _permitted(seen: Observation, sid: str, told: str) -> bool:
     if (
         told == "refused"
         and session.lapsed
-        and any(heard == "closed" for _, heard in session.answered)
+        and "closed" in {heard for _, heard in session.answered}
     ):
         return True  # The reap was taken for the answer to a close.
     opens = [asked for asked in session.asked if asked.do == "open"]
