@@ -73,6 +73,7 @@ NOT_PATCHED = {
     "sglang-0.5.23-never-admitted-behind-swa",
     "sglang-0.5.23-never-admitted-behind-full",
     "sglang-0.5.23-swa-branch-uncached",
+    "sglang-0.5.23-swa-branch-evicted",
     "sglang-0.5.23-abort-waits",
     "sglang-0.5.18-aborted-for-others",
     "sglang-0.5.23-aborted-for-others",
