@@ -119,8 +119,6 @@ class Capabilities:
             return f"page size {config.page_size} is not offered"
         if config.window and "swa" not in self.pools:
             return "the engine has no sliding-window pool"
-        if config.window and config.no_tree:
-            return "the spec has no transition for a sliding window without a prefix tree"
         if self.whole_chunks and config.chunk % config.page_size:
             return f"a chunk of {config.chunk} tokens is not a whole number of pages"
         drafts = config.draft and (config.topk > 1 or config.chunk <= config.draft)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.protocol.commands import TICKS, Command
@@ -96,9 +96,6 @@ class Conversation:
     """True if the engine has read a close since the open."""
     deferred: float | None = None
     """Last time at which a close had to wait for an unanswered turn."""
-    lapsed: bool = False
-    """True if the session may have timed out when the iteration began, before the engine read
-    commands. A ``tick`` reaps at once, so only a part of a second has this effect."""
 
     def reads(self, do: str, busy: bool) -> None:
         """Record an open or close. ``busy``: a turn may be in flight, so a close must wait."""
@@ -156,21 +153,16 @@ class Conversation:
 
 class Client:
     """All clients together. ``hears_closes``: the engine answers closes. ``aborts_close``: aborting
-    a turn ends its session. ``timeout_of``: a session's timeout in seconds, or 0.
+    a turn ends its session.
 
     Clients see two of a profile's choices. ``drops_last``: the next prompt lacks an answer's last
     token. ``queues_turns``: a turn sent while another is in flight is queued, not refused.
     """
 
     def __init__(
-        self,
-        hears_closes: bool = True,
-        choices: Choices = _REJECTS,
-        aborts_close: bool = False,
-        timeout_of: Callable[[str], int] = lambda _: 0,
+        self, hears_closes: bool = True, choices: Choices = _REJECTS, aborts_close: bool = False
     ) -> None:
         self.hears_closes, self.aborts_close = hears_closes, aborts_close
-        self.timeout_of = timeout_of
         self.drops_last, self.queues = choices["drops_last"], choices["queues_turns"]
         self.unexpected: list[tuple[str, str]] = []
         """Answers in this iteration that fit no command, each with its session."""
@@ -221,10 +213,6 @@ class Client:
         """Record that the engine read the next ``count`` commands."""
         self.unexpected = []
         self.heard = self.unread[:count]
-        for sid, session in self.sessions.items():
-            timeout = self.timeout_of(sid)
-            session.lapsed = self.hasty and 0 < timeout <= self.clock - session.taken
-            session.open = None if session.lapsed and session.open else session.open
         for command in self.heard:
             do, rid = command["do"], command.get("rid", "")
             if do in ("pause", "continue"):
@@ -233,7 +221,7 @@ class Client:
                 sid = command["session"]
                 session = self.sessions.setdefault(sid, Conversation())
                 session.idle = self.clock
-                if do == "open" and not session.open and not session.lapsed:
+                if do == "open" and not session.open:
                     session.used = session.taken = self.clock
                 session.closes = do == "close" or (session.closes and session.open is not False)
                 busy = self.busy(sid)
@@ -341,8 +329,6 @@ class Client:
             self.history[sid] = []
             if sid in self.sessions:  # a message may name no session
                 self.sessions[sid].deferred = None
-                if self.sessions[sid].lapsed:  # The engine reaped the previous session.
-                    self.sessions[sid].used = self.sessions[sid].taken = self.clock
         elif message["type"] == "closed":
             sid = str(message["session"])
             self.history.pop(sid, None)

@@ -200,9 +200,9 @@ class ObservationRecord(NamedTuple):
     differences: list[Violation]
 
 
-def running(snapshot: Snapshot, phase: str = "running") -> set[str]:
-    """Return the running requests, or the requests in another phase."""
-    return {rid for rid, request in snapshot["requests"].items() if request["phase"] == phase}
+def running(snapshot: Snapshot) -> set[str]:
+    """Return the running requests."""
+    return {rid for rid, request in snapshot["requests"].items() if request["phase"] == "running"}
 
 
 @dataclass

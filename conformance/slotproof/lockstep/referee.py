@@ -148,8 +148,7 @@ class Referee:
         offered = engine.capabilities
         profile = setup.choices(offered)
         hears = CLOSES not in offered.not_observed
-        closes = "closed" in offered.answers
-        self.client = Client(hears, profile.choices, closes, config.timeout_of)
+        self.client = Client(hears, profile.choices, "closed" in offered.answers)
         self.constants = setup.constants(offered)
         self.snapshot = empty_snapshot()
         self.world: World | None = None

@@ -149,7 +149,7 @@ def describe(command: Mapping[str, Any]) -> str:
         case "abort_all":
             return "abort all"
         case "flush_all":
-            return "forced flush"
+            return "flush, with running requests"
         case name:
             rest = " ".join(str(command[field]) for field in FIELDS[name])
             return f"{name} {rest}".strip()

@@ -35,7 +35,7 @@ class EngineConfig:
     context_len: Annotated[int, Field(ge=1, le=bounds.CONTEXT)] = 48
     chunk: Tokens = 0
     draft: Tokens = 0
-    topk: Annotated[int, Field(ge=1, le=bounds.CONTEXT)] = 1
+    topk: Tokens = 1
     reserve: Tokens = 0
     retract: Literal["keep", "wipe"] = "keep"
     timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 300

@@ -1,7 +1,7 @@
 """Command lines of servers, read with a family's table of flags (``flags.toml``).
 
-The table maps each flag of the server to fields of a configuration, or lists it as ignored or
-refused. The server's sizes are scaled to sizes that a search can fill.
+The table maps each flag of the server to fields of a configuration, ignores or refuses it. The
+server's sizes are scaled to sizes that a search can fill.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import shlex
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,27 +24,24 @@ from slotproof.support.terminal import labelled
 
 CONTEXT, LARGE, RUNNING = 48, 128, 6
 """Scaled context, largest context that is not scaled, and largest number of running requests. The
-prompts of a search fill no larger context."""
+prompts of a search fill no more."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 _NUMBER = re.compile(r"(-?\d{1,12}(?:\.\d{1,9})?)([kmgKMG]?)", re.ASCII)
 _FLAG = re.compile(r"--?[A-Za-z]")
-_VARIABLE = re.compile(r"[A-Z]\w*=")
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Effect of a flag on a configuration. Fields get the flag's number × ``times`` − ``less``, at
-    least 1 and at most ``most``. Without ``times``, the number must be whole."""
+    """Effect of a flag on a configuration. Fields get the flag's number × ``times`` − ``less``."""
 
     fields: tuple[str, ...] = ()
-    times: int = 1
+    times: float = 1
     less: int = 0
-    most: int = 10**12
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields by value of the flag. A flag with the value "" takes none."""
     needs: str = ""
     """Flag without which this flag is refused."""
-    refused: str = ""
+    refused: str = "the driver has no such value"
     """Reason why other values are refused."""
     note: str = ""
 
@@ -54,18 +50,8 @@ class Flag:
         number = _NUMBER.fullmatch(value) if self.fields else None
         if value in self.values or number is None:
             return self.values.get(value)
-        given = Fraction(number[1]) * _UNITS[number[2]] * self.times - self.less
-        if round(given) < 1 or (self.times == 1 and given.denominator > 1):
-            return None
-        return dict.fromkeys(self.fields, min(round(given), self.most))
-
-    @property
-    def reason(self) -> str:
-        """Reason why other values are refused."""
-        number = "it must be a number above 0"
-        if self.times == 1:
-            number = f"it must be a whole number, at least {1 + self.less}"
-        return self.refused or (number if self.fields else "the driver has no such value")
+        given = round(float(number[1]) * _UNITS[number[2]] * self.times) - self.less
+        return dict.fromkeys(self.fields, given)
 
 
 @dataclass(frozen=True)
@@ -104,27 +90,20 @@ def read(table: Table, text: str) -> Reading:
     """Read a command line. Raises :class:`BadConfig` for a text that is no command line."""
     given = [*_split(table, text)]
     last, fields = dict(given), dict[str, Any]()
-    place = {name: index for index, (name, _) in enumerate(given)}
     said = [_unmapped(table, *pair) for pair in given if pair[0] not in table.flags]
-    # In the table's order, a later flag overrides. Of flags without values, the last given does.
-    for name in sorted(table.flags.keys() & last, key=lambda name: _order(table, name, place)):
-        flag, shown = table.flags[name], f"{name} {last[name]}".strip()
-        made = flag.of(last[name])
-        if made is None or (flag.needs and flag.needs not in last):
-            why = flag.reason if made is None else f"it needs {flag.needs}"
-            said.append(("refuses", f"{shown}: {why}"))
-        else:
-            fields |= made
-            notes = filter(None, (_fields(made) or "sets no field", flag.note))
-            said.append(("maps", f"{shown}: {'; '.join(notes)}"))
+    for name, flag in table.flags.items():  # In the table's order, a later flag overrides.
+        if name in last:
+            shown, made = f"{name} {last[name]}".strip(), flag.of(last[name])
+            if made is None or (flag.needs and flag.needs not in last):
+                why = flag.refused if made is None else f"it needs {flag.needs}"
+                said.append(("refuses", f"{shown}: {why}"))
+            else:
+                fields |= made
+                notes = filter(None, (_fields(made) or "as the driver runs", flag.note))
+                said.append(("maps", f"{shown}: {'; '.join(notes)}"))
     assumed = {name: value for name, value in table.server.items() if name not in fields}
     lines = [labelled(*line) for line in [*said, ("assumes", _fields(assumed))] if line[1]]
     return Reading(lines, [line for kind, line in said if kind == "refuses"], assumed | fields)
-
-
-def _order(table: Table, name: str, place: Mapping[str, int]) -> tuple[int, int]:
-    """Return the sort key of a flag: its place in the table, or in the line if it has no value."""
-    return (1, place[name]) if "" in table.flags[name].values else (0, [*table.flags].index(name))
 
 
 def _fields(fields: Mapping[str, Any]) -> str:
@@ -151,16 +130,16 @@ def _split(table: Table, text: str) -> Iterator[tuple[str, str]]:
         raise BadConfig(f"{text!r} is no command line: {error}") from None
     head = takewhile(lambda word: not word.startswith("--"), words)
     places = [at for at, word in enumerate(head, 1) if Path(word).name in table.programs]
-    begin = places[-1] if places else len([*takewhile(_VARIABLE.match, words)])
-    for variable in filter(_VARIABLE.match, words[:begin]):
+    begin = places[-1] if places else 0
+    for variable in (word for word in words[:begin] if re.match("[A-Z]", word) and "=" in word):
         yield variable.partition("=")[0], variable.partition("=")[2]
-    words, model = words[begin:], bool(places)
+    words = words[begin:]
     while words:
         name, equals, value = words.pop(0).partition("=")
         if not _FLAG.match(name):
-            if not model:
+            if not begin:
                 raise BadConfig(f"{name!r} is no flag, and no flag before it takes it as a value")
-            model = False  # A program takes one model.
+            begin = 0  # A program takes one model.
             yield name + equals + value, ""
             continue
         stem, dot, key = name.partition(".")

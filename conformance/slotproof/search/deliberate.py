@@ -31,7 +31,6 @@ def deliberate(
     """Return a subclass of a state machine, with rules for pairs that are rare by chance."""
     phases, pairs = drawable(offered, [config])
     retract = "retract" if "retract" in offered else "flush_all"
-    held = ("retracted", "paused") if {"pause", "continue"} <= {*offered} else ()
     most = min(config.context_len, config.total_tokens)
 
     class Deliberate(base):  # type: ignore[misc]
@@ -49,7 +48,7 @@ def deliberate(
             rid = self.reach(phase, session, None if without else session)
             self.event("turn" if command == "submit" else command, session, rid, new)
             self.step(2)
-            if command == "pause" or phase in held:
+            if "pause" in (command, retract) or phase in ("retracted", "paused"):
                 self.resume()
 
         def reach(self, phase: str, session: str, where: str | None) -> str:
@@ -77,7 +76,7 @@ def deliberate(
                 self.do({"do": "close", "session": session})
             elif phase == "retracted" and not config.pause_retracts:
                 self.do({"do": retract})
-            if phase in held:
+            if phase in ("retracted", "paused"):
                 self.do({"do": "pause"})
             if phase not in ("unread", "opening", "running", "decoding"):
                 self.step()

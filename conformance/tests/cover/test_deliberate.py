@@ -93,17 +93,6 @@ def test_a_rule_ends_without_a_pause() -> None:
         assert not drawn(CHUNKS, "in_phase", **draw).client.paused
 
 
-@pytest.mark.parametrize("lacks", [{"pause", "continue"}, {"retract"}])
-def test_only_offered_commands_are_drawn(lacks: set[str]) -> None:
-    """Releases of vLLM up to 0.17.0 have no pause."""
-    offered, diary = OFFERED - lacks, Diary()
-    for pair in drawable(offered, [CHUNKS])[0].values():
-        machine: Any = machine_for(Host(CHUNKS, diary), offered, CHUNKS)
-        machine().in_phase(pair=pair, session="s1", plain=False, new=3)
-    sent = {command["do"] for life in diary.lives for command in life}
-    assert {"submit", "abort", "close"} <= sent and not sent & lacks
-
-
 def test_a_pause_that_retracts_needs_no_retract() -> None:
     """Else no turn would run when the pause is read."""
     for retracts in (False, True):

@@ -11,7 +11,6 @@ from slotproof.engines.base import EngineUnusable
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.client import CLOSES
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.oracles import ORACLES
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig
@@ -122,28 +121,6 @@ def test_what_ran_before_it_was_aborted_unasked_is_looked_at() -> None:
         "INV-ANSWER.unasked",
         "INV-CONTENT.tokens",
     }
-
-
-class Roomy(Ending):
-    """An engine with a longer context than configured."""
-
-    def reset(self, config: EngineConfig, seed: int) -> None:
-        super().reset(replace(config, context_len=48), seed)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "context", "total", "clauses"),
-    [(1, 3, 64, ["INV-ANSWER.nothing"]), (1, 3, 4, []), (5, 4, 8, ["INV-ANSWER.nothing"])],
-)
-def test_a_request_cut_by_the_context_may_run_out_of_memory(
-    prompt: int, context: int, total: int, clauses: list[str]
-) -> None:
-    """INV-ANSWER.nothing: only a prompt longer than the context is certain to be refused."""
-    asked: list[Command] = [{**submit("r3"), "tokens": [1] * prompt}, STEP, STEP]
-    config = EngineConfig(context_len=context, total_tokens=total)
-    setup = Setup(config, oracles={"contract": ORACLES["contract"]})
-    log = play(Roomy(), setup, [*asked, {"do": "evict", "tokens": 1}, STEP]).log
-    assert [violation.clause for violation in log[-1].violations] == clauses
 
 
 def test_a_later_request_may_take_the_place_of_one() -> None:

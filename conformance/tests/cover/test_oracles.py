@@ -27,7 +27,6 @@ from slotproof.search.findings import Mark
 from slotproof.search.report import left_out
 from slotproof_model.spec.profiles import PROFILES
 from tests.alone import Liar
-from tests.turns import CLOSE, OPEN, STEP, turn
 
 Change = Callable[[Any], object]
 SCENES: dict[str, tuple[list[str], str]] = {
@@ -746,18 +745,6 @@ def test_a_forced_flush_retracts_and_evicts(name: str, part: str, said: list[str
     assert {violation.oracle for violation in log[-1].violations} <= {"operators"}
 
 
-@pytest.mark.parametrize("part", ["all", "evict"])
-def test_a_forced_flush_retracts_a_request_between_two_chunks(part: str) -> None:
-    turn = {"do": "submit", "rid": "r1", "session": None, "tokens": [*range(14)], "max_new": 2}
-    step = {"do": "step", "n": 1}
-    setup = Setup(EngineConfig(chunk=4))
-    log = play(
-        FlushesLess(part), setup, [{**turn, "stop": []}, step, {"do": "flush_all"}, step]
-    ).log
-    clauses = [violation.clause for violation in log[-1].violations]
-    assert clauses == ([] if part == "all" else ["INV-ANSWER.obeyed"])
-
-
 class ReapsLate(InProcessEngine):
     """An engine that reaps sessions late: within a second, or always."""
 
@@ -788,39 +775,6 @@ def test_within_a_second_a_session_may_wait_for_its_reap(late: float, clauses: l
             engine, Setup(EngineConfig(timeout=5)), [*commands, *([last] if last else [])]
         ).log
         assert [violation.conjunct for violation in log[-1].violations] == expected
-
-
-class ReapsInTheNextStep(InProcessEngine):
-    """An engine that reaps at the start of an iteration, before it reads, as SGLang does."""
-
-    def __init__(self, early: int) -> None:
-        super().__init__()
-        self.early = early
-
-    def do(self, command: Command) -> list[Snapshot]:
-        engine: Any = self.engine
-        begin, controller = engine._begin, engine.controller
-        late = {"tick_ms": 9, "step": -self.early}.get(command["do"], 0)
-        controller.timeout = engine.config.timeout + late
-        if command["do"] == "step":
-            engine._begin = lambda: (begin(), controller.tick(0))
-        shown = super().do(command)
-        engine._begin = begin
-        return shown
-
-
-@pytest.mark.parametrize("parts", [1, 2], ids=["early", "due"])
-@pytest.mark.parametrize("sent", ["open", "turn", "close", "turn open open turn"])
-def test_a_session_may_time_out_before_its_next_command_is_read(sent: str, parts: int) -> None:
-    """INV-SESSION: idle time counts up to the iteration, not up to a command that it reads."""
-    known = {"open": OPEN, "close": CLOSE}
-    inbox = [known.get(word, turn(f"r{n}", 1)) for n, word in enumerate(sent.split())]
-    commands: list[Command] = [OPEN, STEP, *inbox]
-    commands += [{"do": "tick", "seconds": 3}, *[{"do": "tick_ms", "ms": 750}] * parts, STEP]
-    log = play(ReapsInTheNextStep(early=2 - parts), Setup(EngineConfig(timeout=4)), commands).log
-    told = [message["type"] for message in log[-1].snapshots[0]["messages"]]
-    assert (len(log), told[0]) == (len(commands), "closed")
-    assert bool(log[-1].violations) == (parts == 1)
 
 
 def test_a_session_is_not_closed_by_a_fraction_of_its_time() -> None:
@@ -924,17 +878,6 @@ def test_a_window_cursor_that_stays_is_told_once(name: str) -> None:
     told = [violation for command in commands for violation in referee.do(command)]
     assert [violation.clause for violation in told] == ["INV-ECONOMY.cursor"]
     assert referee.snapshot["requests"]["r1"]["E"] == 0
-
-
-def test_a_retraction_restarts_the_rounds_of_a_cursor_that_stays() -> None:
-    """INV-ECONOMY.cursor: a prefill after a retraction is no round, and may delay the cursor."""
-    setup = Setup(replace(CONFIGS["p1-swa"], draft=0, context_len=64), oracles=ECONOMY)
-    rounds = setup.config.window + setup.config.page_size
-    for more, clauses in ((0, []), (1, ["INV-ECONOMY.cursor"])):
-        cycle: list[Command] = [{"do": "retract"}, {"do": "step", "n": rounds + more}]
-        commands = [OPEN, turn("r1", 2, 40), *cycle * 5]
-        log = play(InProcessEngine("cursor-stays"), setup, commands).log
-        assert [violation.clause for violation in log[-1].violations] == clauses
 
 
 def test_a_false_alarm_of_the_check_is_caught(make: Any) -> None:

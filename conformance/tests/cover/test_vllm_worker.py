@@ -110,11 +110,6 @@ WRONG: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         {},
     ),
     "r: 6 tokens of 5": ("context", [first()], {"context": 5}),
-    "r: blocks [1, 3], but the scheduler gave it [3, 1]": (
-        "table",
-        [sent([new("r", [5, 6, 7, 8, 9], [1, 3])], r=5)],
-        {},
-    ),
     "r: blocks [3, 1, 3, 1], but the scheduler gave it [3, 1]": (
         "table",
         [first(), sent(None, {"r": ([3, 1], 5, 1)}, r=1)],

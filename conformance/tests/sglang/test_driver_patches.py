@@ -11,11 +11,8 @@ from slotproof_driver.patches import Source, names
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
-from slotproof.lockstep.referee import Setup, play
-from slotproof.protocol.commands import Command
-from slotproof.protocol.config import EngineConfig
+from slotproof.lockstep.referee import play
 from slotproof.reports.trace import Trace, load_trace
-from tests.turns import OPEN, STEP, steps, turn
 
 pytestmark = pytest.mark.sglang
 
@@ -70,10 +67,7 @@ NOT_PATCHED = {
     "sglang-0.5.23-own-row-waits",
     "sglang-0.5.23-never-admitted",
     "sglang-0.5.23-never-admitted-turn",
-    "sglang-0.5.23-never-admitted-behind-swa",
-    "sglang-0.5.23-never-admitted-behind-full",
     "sglang-0.5.23-swa-branch-uncached",
-    "sglang-0.5.23-swa-branch-evicted",
     "sglang-0.5.23-abort-waits",
     "sglang-0.5.18-aborted-for-others",
     "sglang-0.5.23-aborted-for-others",
@@ -143,18 +137,6 @@ def test_a_patch_that_fits_repairs_what_its_trace_shows(
         assert [(name, *clauses(patched(release), trace)) for trace in shown] == [(name,)] * len(
             shown
         )
-
-
-def test_a_retracted_turn_may_be_aborted_in_a_later_chunk(patched: Callable[..., Engine]) -> None:
-    """INV-ALIVE: `retract-finishes` once released the slot of a turn that ran on it again."""
-    config = EngineConfig(page_size=4, chunk=4, pause_retracts=True)
-    commands: list[Command] = [OPEN, turn("r1", 9), STEP]
-    commands += [{"do": "pause"}, {"do": "continue"}, STEP]
-    commands += [{"do": "abort", "rid": "r1"}, STEP, turn("r2", 3, 2), steps(5)]
-    log = play(patched("0.5.23"), Setup(config), commands).log
-    assert [str(violation) for violation in log[-1].violations] == []
-    told = [message for entry in log for shown in entry.snapshots for message in shown["messages"]]
-    assert [message.get("reason") for message in told] == [None, "abort", "length"]
 
 
 def test_a_patch_of_another_release_is_one_line() -> None:

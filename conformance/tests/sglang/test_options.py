@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from slotproof.protocol.named import chosen
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan
-from tests.turns import OPEN, STEP, steps, turn
+from tests.turns import STEP, turn
 
 pytestmark = pytest.mark.sglang
 
@@ -126,21 +125,3 @@ def test_a_session_whose_turn_the_engine_ended_is_free(
     setup = Setup(chosen([config])[config])
     log = play(start(f"sglang=={release}", patches), setup, [opened, *ENDED[config]]).log
     assert ("INV-INFLIGHT.iff" in {violation.clause for violation in log[-1].violations}) is bug
-
-
-def test_a_sort_cuts_the_slot_of_a_waiting_turn(start: Callable[..., Engine]) -> None:
-    """`longest_match`: the sort looks a turn up that is not admitted, and its slot loses a draft's
-    tail. The driver reports the lookup as a refused match."""
-    setup = Setup(replace(chosen(["p1-match"])["p1-match"], draft=2, chunk=8))
-    drafted: Command = {"do": "accept", "rid": "r1", "tokens": 1}
-    chunked = [turn("r2", 20, 1, None, 50), STEP]
-    commands = [OPEN, turn("r1", 1, 2), drafted, steps(2), *chunked, turn("r3", 1), STEP]
-    log = play(start(f"sglang=={NEW}", ("all",)), setup, commands).log
-    assert log[-1].violations == []
-    assert [event[0] for event in log[-1].events if event[2] == "r3"] == [
-        "T-SUBMIT",
-        "T-RESTORE",
-        "T-REFUSE",
-    ]
-    slots = (entry.snapshots[-1]["slots"]["s1"] for entry in (log[-3], log[-1]))
-    assert [slot["A"] - slot["C"] for slot in slots] == [1, 0]

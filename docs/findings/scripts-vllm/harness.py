@@ -111,9 +111,9 @@ class Engine:
     the worker wrote to each (block, offset).
 
     `drafts` tokens are proposed in every round, all of them correct. With `ahead`, a batch is
-    scheduled before the previous output is processed (asynchronous scheduling). With `stages`, a
-    pipeline has as many batches in flight, on V2 with one stage less and `ahead`. With `priority`,
-    a request has the priority sent with the request, the least being the most important."""
+    scheduled before the previous output is processed (asynchronous scheduling). With `stages`, the
+    worker is a pipeline with as many batches under way. With `priority`, a request has the priority
+    sent with the request, the least being the most important."""
 
     def __init__(
         self,
@@ -150,10 +150,8 @@ class Engine:
         config.cache_config.enable_prefix_caching = True
         config.cache_config.block_size = block_size
         config.cache_config.num_gpu_blocks = tokens // block_size + 1  # and the null block
-        if stages > 2:
-            self.ahead = ahead = bool(getattr(config, "use_v2_model_runner", False))
         config.scheduler_config.async_scheduling = ahead
-        config.parallel_config.pipeline_parallel_size = stages - (ahead and stages > 2)
+        config.parallel_config.pipeline_parallel_size = stages
         if priority:
             config.scheduler_config.policy = "priority"
         if drafts:

@@ -1,4 +1,4 @@
-"""A turn that is preempted before its refusal leaves a placeholder token in the session.
+"""A preempted, refused turn leaves its stand-in token in the session.
 
 ENV/bin/python docs/findings/scripts/refused-turn-preempted.py
 """

@@ -1229,7 +1229,7 @@ T_DECODE(a, x) ==
                     \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
                        pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-LAUNCH. The scheduler launches a decoding round before earlier results are known. The round allocates d positions and computes the KV of k tokens. Tokens among them that are not yet known come from earlier rounds without a result.
+\* T-LAUNCH. The scheduler launches a decoding round before earlier results are known. The round allocates d positions and computes the KV of k tokens. Tokens that are not yet known were sampled by earlier rounds.
 T_LAUNCH(a, x) ==
   \* running
   /\ x.req_phase = PhaseRunning
@@ -1373,7 +1373,7 @@ T_SAVE(a, x) ==
         \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= Answered(x) THEN x.req_A ELSE Cut(Answered(x), x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
            pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
 
-\* T-LATE-FINISH. A late result completes the answer of a waiting request, and the request ends. A turn's history is now its prompt and the tokens that its client was told. The request has no KV, and leaves no slot.
+\* T-LATE-FINISH. A request ends by a late result: the answer is complete. A turn's history is now its prompt and the tokens that its client was told. The request has no KV, and leaves no slot.
 T_LATE_FINISH(a, x) ==
   \* overlap
   /\ overlap

@@ -149,8 +149,8 @@ WINDOW = state(
 COVER = state(
     "INV-COVER",
     "KV covers known tokens only. Under overlap scheduling, the KV of a running request may be "
-    "up to `batches` - 1 tokens ahead. Every token ahead belongs to a round whose result has not "
-    "arrived. The tree never has KV of an unknown token.",
+    "ahead, by one token less than the batches under way. Every token ahead belongs to a round "
+    "whose result has not arrived. The tree never has KV of an unknown token.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
     waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
     req=implies(has_kv, known + most_unknown >= req.C),
@@ -290,8 +290,8 @@ TOKENS = state(
 _wiped = (req.phase == WAITING) & ~config.retract_keeps & ~slot.holding
 ROUNDS = state(
     "INV-ROUNDS",
-    "A request has rounds without a result only under overlap scheduling, at most `batches` of "
-    "them. Such a request runs, or waits after a retraction that wiped it.",
+    "Only under overlap scheduling has a request rounds without a result, at most one for each "
+    "batch under way. It runs, or a retraction that wipes has sent it back to waiting.",
     counted=(req.rounds >= 0) & implies(req.rounds > 0, req.rounds <= config.batches),
     running=implies(req.rounds > 0, config.overlap & ((req.phase == RUNNING) | _wiped)),
 )
@@ -342,7 +342,7 @@ ECONOMY = harness(
     evicts="the last eviction of an iteration leaves fewer tokens free than it evicted, apart from "
     "a page and a round's slack for each request",
     cursor="the window cursor of a decoding request moves at most W + P rounds after W + 2P "
-    "tokens are kept, or after a retraction",
+    "tokens are kept",
 )
 REUSE = harness(
     "INV-REUSE",

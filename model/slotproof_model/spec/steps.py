@@ -110,10 +110,10 @@ _tells = after(session.open) & (after(session.history) != session.history)
 HISTORY = Invariant(
     "INV-HISTORY",
     Kind.STEP,
-    "A session's history is empty when the session opens. The history changes only when a turn "
-    "finishes. A running turn leaves its KV in the slot. A turn that a retraction has wiped may "
-    "finish while it waits, and leaves no slot. The history is then the turn's prompt and the "
-    "tokens that its client was told. The next prompt is the history plus new tokens.",
+    "A session's history is empty when the session opens. The history changes only when a running "
+    "turn finishes and leaves its KV in the slot. A retracted turn may finish while it waits, and "
+    "then leaves no slot. The history is then the turn's prompt and the tokens that its client was "
+    "told. The next prompt is the history plus new tokens.",
     {
         "told": implies(session.open & _tells, after(session.history) == answered),
         "complete": implies(
@@ -180,8 +180,8 @@ ROUND_STEP = step(
     "INV-ROUND-STEP",
     "Under overlap scheduling, each token becomes known by the result of one launched round. No "
     "round is launched after an answer's end. After a launch, all known tokens but the last have "
-    "KV. As long as a request stays running or waiting, a round ends only with its result. A "
-    "retraction that wipes does not end the rounds in flight.",
+    "KV. While a request runs or waits, each round ends with a result. A retraction that wipes "
+    "leaves the rounds under way.",
     results=implies(config.overlap & _lives & (_known > 0), _new_rounds == -1),
     wiped=implies(
         (req.phase == RUNNING) & (after(req.phase) == WAITING) & ~config.retract_keeps,
@@ -215,8 +215,8 @@ COVER_STEP = step(
     "The number of known tokens never falls. A token is sampled or decoded only if all earlier "
     "tokens have KV. A request finishes only after its prompt is prefilled. KV is computed and "
     "tokens become known only in a step that runs a batch and moves neither Q nor E. New KV is for "
-    "known tokens or for tokens of this round. Under overlap scheduling, KV may also be for tokens "
-    "that earlier rounds sample. A late result makes tokens known after their KV was wiped.",
+    "known tokens or for tokens of this round. Under overlap scheduling, some tokens may still be "
+    "unknown, and the result of a round may arrive after a retraction has wiped the KV.",
     keeps=implies(_lives, after(req.output) >= req.output),
     samples=implies(
         _lives & (after(req.output) > req.output) & (after(req.phase) != WAITING),

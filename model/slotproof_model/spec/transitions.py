@@ -736,8 +736,8 @@ T_DECODE = Transition(
 T_LAUNCH = Transition(
     "T-LAUNCH",
     "The scheduler launches a decoding round before earlier results are known. The round allocates "
-    "d positions and computes the KV of k tokens. Tokens among them that are not yet known come "
-    "from earlier rounds without a result.",
+    "d positions and computes the KV of k tokens. Tokens that are not yet known were sampled by "
+    "earlier rounds.",
     by="the scheduler",
     stage="run",
     guard={
@@ -902,9 +902,8 @@ T_SAVE = Transition(
 
 T_LATE_FINISH = Transition(
     "T-LATE-FINISH",
-    "A late result completes the answer of a waiting request, and the request ends. A turn's "
-    "history is now its prompt and the tokens that its client was told. The request has no KV, and "
-    "leaves no slot.",
+    "A request ends by a late result: the answer is complete. A turn's history is now its prompt "
+    "and the tokens that its client was told. The request has no KV, and leaves no slot.",
     by="the scheduler",
     stage="finish",
     needs="a retraction that wipes",

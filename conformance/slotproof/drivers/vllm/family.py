@@ -17,8 +17,9 @@ def _unlike(trace: Played) -> str | None:
 
 
 def _also(trace: Played) -> dict[str, Any]:
-    """Return the number of stages, if more than two batches are in flight."""
-    return {"stages": trace.config.batches} if trace.config.batches > 2 else {}
+    """Return the stages of the worker's pipeline. It runs without asynchronous scheduling."""
+    batches = trace.config.batches
+    return {"stages": batches, "ahead": False} if batches > 2 else {}
 
 
 def _lacks(trace: Played, index: int) -> str | None:

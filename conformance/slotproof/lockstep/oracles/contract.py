@@ -44,7 +44,8 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         unasked = _unasked(seen, sent)
-        refused = sent.refusable is True or (_too_long(seen, sent) and not _ended(seen, sent))
+        too_long = sent.most > seen.config.context_len and not _ended(seen, sent)
+        refused = sent.refusable is True or too_long
         maybe = unasked and (count > asked if _large(seen, sent) else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused but got {engine} tokens, expected none"
@@ -120,27 +121,14 @@ def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
         yield violated("INV-ANSWER.reason", words, rid=rid)
 
 
-def _too_long(seen: Observation, sent: Sent) -> bool:
-    """Return True if an abort with output is a refusal, because the context is too short. If a pool
-    ends before the context, an engine may run out of memory. Only a prompt is then too long."""
-    if _outgrows(seen, sent):
-        return len(sent.prompt) + seen.capabilities.margin > seen.config.context_len
-    return sent.most > seen.config.context_len
-
-
 def _large(seen: Observation, sent: Sent) -> bool:
-    """Return True if the request may not fit into the context or a pool."""
-    too_long = sent.most + seen.capabilities.margin > seen.config.context_len
-    return too_long or _outgrows(seen, sent)
-
-
-def _outgrows(seen: Observation, sent: Sent) -> bool:
-    """Return True if the request may not fit into a pool, even with no other request. Slots reduce
-    the room only in an engine that never discards idle slots."""
+    """Return True if the request may not fit into the context or a pool, even with no other
+    request. Slots reduce the room only in an engine that never discards idle slots."""
     config = seen.config
     ahead = (config.draft * config.topk + 1) * config.depth + config.page_size
+    wanted = sent.most + seen.capabilities.margin
     slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
     stay = ROOM in seen.capabilities.not_observed
     kept = sum(slot["A"] + config.page_size for slot in slots if stay)
     room = min(pool["total"] for pool in seen.snapshot["pools"].values()) - kept
-    return sent.most + seen.capabilities.margin + ahead > room
+    return wanted > config.context_len or wanted + ahead > room

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.lockstep.oracles.matches import SHARES
-from slotproof.lockstep.oracles.operators import RETRACTS
 from slotproof.lockstep.published import EVICTS, moving, transitions_where
 from slotproof.protocol.snapshot import Event
 from slotproof_model.spec.memory import Move
@@ -21,7 +20,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return
     yield from _evicted(seen, events)
     if seen.config.window:
-        yield from _left_behind(seen, {event[2] for event in events if event[0] in RETRACTS})
+        yield from _left_behind(seen)
 
 
 def _evicted(seen: Observation, events: list[Event]) -> Iterator[Violation]:
@@ -57,19 +56,15 @@ def _gives_back(event: Event) -> bool:
     return event[0] in _GIVES_BACK and bool(duplicates)
 
 
-def _left_behind(seen: Observation, retracted: set[str | None]) -> Iterator[Violation]:
-    """Check that the cursor of a decoding request follows its window.
-
-    A retraction restarts the count of rounds. The engine recomputes the last tokens in a prefill,
-    and may move no cursor before that prefill has ended.
-    """
+def _left_behind(seen: Observation) -> Iterator[Violation]:
+    """Check that the cursor of a decoding request follows its window."""
     config, waits = seen.config, seen.client.behind
     for rid, request in seen.snapshot["requests"].items():
         before = seen.previous["requests"].get(rid)
         decodes = before is not None and before["C"] < request["C"] and request["output"] > 1
         kept = request["C"] - max(request["E"], request["Q"])
         far = kept >= config.window + 2 * config.page_size  # at least a page too many
-        if before is None or rid in retracted or not far or request["E"] > before["E"]:
+        if before is None or not far or request["E"] > before["E"]:
             waits.pop(rid, None)
         elif decodes:
             waits[rid] += 1

@@ -64,12 +64,10 @@ def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
 
 
 def _flush_all(seen: Observation, said: set[str]) -> Iterator[Violation]:
-    """Check that a forced flush retracts the running requests, also between two chunks, and evicts
-    the unlocked tokens."""
+    """Check that a forced flush retracts the running requests and evicts the unlocked tokens."""
     now, events = seen.snapshot["requests"], seen.snapshot["events"]
     retracted = {rid for transition, _, rid, _ in events if transition in RETRACTS}
-    ran = running(seen.previous) | running(seen.previous, "parked")
-    for rid in sorted((ran & now.keys()) - retracted):
+    for rid in sorted((running(seen.previous) & now.keys()) - retracted):
         words = "{rid} ran when the engine read a forced flush, and was not retracted"
         yield violated("INV-ANSWER.obeyed", words, rid=rid)
     before = seen.previous["pools"].get("full", {"evictable": 0})["evictable"]

@@ -48,14 +48,7 @@ def _permitted(seen: Observation, sid: str, told: str) -> bool:
     """Return True if the answer is allowed without a command, or in place of another answer."""
     session = seen.client.sessions[sid]
     if told == "closed":
-        over = 0 < seen.config.timeout_of(sid) <= seen.client.clock - session.used
-        return over or session.lapsed
-    if (
-        told == "refused"
-        and session.lapsed
-        and "closed" in {heard for _, heard in session.answered}
-    ):
-        return True  # The reap was taken for the answer to a close.
+        return 0 < seen.config.timeout_of(sid) <= seen.client.clock - session.used
     opens = [asked for asked in session.asked if asked.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])

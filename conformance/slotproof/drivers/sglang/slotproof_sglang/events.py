@@ -10,7 +10,7 @@ reimplements its call. In the order of one iteration:
 | `abort_request`, `_abort_on_queued_limit`, `_add_request_to_queue`, `…_waiting_timeout` \
 | aborts by the engine itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
-| `SchedulePolicy.calc_priority` | T-DOOM, or T-RESTORE and T-REFUSE, if the sort looks prompts up |
+| `SchedulePolicy.calc_priority` | T-DOOM, if the sort looks prompts up |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND; T-DECODE, or with overlap \
@@ -138,22 +138,13 @@ class Wrapper:
     # Matching and admission ---------------------------------------------------
 
     def _sort(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
-        """Wrap the queue's sort, which may look up the prefix of every waiting request.
-
-        Such a lookup detaches a doomed turn from its session. The lookup also cuts the tail of a
-        turn's slot, as the lookup of a turn that is not admitted does.
-        """
+        """Wrap the queue's sort. In a sort by matched prefix, a doomed turn leaves its session."""
         attached = {id(req): req.session for req in queue}
-        slots = self.dialect.slots()
         result = original(policy, queue, *args, **kw)
-        cut = {sid for sid, slot in self.dialect.slots().items() if slot != slots.get(sid)}
         for req in queue:
             meta = self.tracker.meta(req)
             if meta.doomed and meta.kind == "turn" and req.session is not attached[id(req)]:
                 self._doom(req)
-            elif meta.event_session in cut:
-                self.tracker.of(req, "T-RESTORE")
-                self.tracker.of(req, "T-REFUSE", u=0, swa_u=0)
         return result
 
     def _match(self, original: Any, req: Any, tree_cache: Any = None, *args: Any, **kw: Any) -> Any:
